@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import orjson
-from measure import Figure, ms, p50, timed
+from measure import Figure, ms, p50, time_of
 from scripted_editor import ScriptedEditor
 
 from oh_daemon.common.cancel import CancelToken
@@ -88,13 +88,13 @@ def view_start() -> Iterator[Figure]:
     laters_off: list[float] = []
     for _ in range(N_STARTS):
         with _desk(host) as desk:
-            firsts.append(timed(lambda: desk.run("true")))
-            laters += [timed(lambda: desk.run("true")) for _ in range(20)]
+            firsts.append(time_of(lambda: desk.run("true")))
+            laters += [time_of(lambda: desk.run("true")) for _ in range(20)]
             off = Shells(host, desk.project, os.environ)
 
             run = partial(_run_off, off)
-            firsts_off.append(timed(run))
-            laters_off += [timed(run) for _ in range(20)]
+            firsts_off.append(time_of(run))
+            laters_off += [time_of(run) for _ in range(20)]
             off.close()
     host.close()
     more = p50(firsts) - p50(firsts_off)
@@ -119,8 +119,8 @@ def view_buffers() -> Iterator[Figure]:
         for n in range(9):
             for path in paths:
                 desk.editor.type(path, f"x = {n}\n" * 100)
-            times.append(timed(desk.pending.begin))
-        floor = timed(lambda: [path.write_text("x = 1\n" * 100) for path in paths])
+            times.append(time_of(desk.pending.begin))
+        floor = time_of(lambda: [path.write_text("x = 1\n" * 100) for path in paths])
     host.close()
     yield Figure("50 unsaved buffers put in", ms(p50(times)), "< 40 ms", f"write them {ms(floor)}")
 
@@ -144,7 +144,9 @@ def view_landing() -> Iterator[Figure]:
         tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))
         landed_s = time.perf_counter() - start_s
         texts = [path.read_text() for path in paths]
-        floor_s = timed(lambda: [p.write_text(text) for p, text in zip(paths, texts, strict=True)])
+        floor_s = time_of(
+            lambda: [p.write_text(text) for p, text in zip(paths, texts, strict=True)]
+        )
     host.close()
     size = f"{len(event) / len(paths):.0f} bytes of log per file"
     yield Figure("5,000 changed files kept as a plan", f"{kept_s:.1f} s", "seconds", size)

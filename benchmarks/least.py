@@ -50,16 +50,16 @@ class Conversation:
             self.keep({"role": "user", "content": self.inbox.get()})
             while calls := self.ask():
                 for call in calls:
-                    self.tell("item.updated", status="running")
+                    self.record("item.updated", status="running")
                     output = self.run(json.loads(call["function"]["arguments"])["command"])
                     self.keep({"role": "tool", "tool_call_id": call["id"], "content": output})
-            self.tell("turn.completed")
+            self.record("turn.completed")
 
     def keep(self, message: Json) -> None:
         self.messages.append(message)
         self.log.write(json.dumps(message).encode() + b"\n")
 
-    def tell(self, kind: str, **fields: Any) -> None:
+    def record(self, kind: str, **fields: Any) -> None:
         params = {"conversationId": self.id, "event": {"type": kind, **fields}}
         send({"method": "conversation/event", "params": params})
 

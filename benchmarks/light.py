@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 from long_log import repeat_turn
-from peers import TELL, Driver, Model, Peer, driven, median, peers
+from peers import TELL, Driver, Model, Peer, median, peers, run_driver
 
 Found = Iterator[tuple[str, float]]
 _WRITE = re.compile(r"(write|fsync|fdatasync)\(\d+<([^>]*)>(?:, .*, (\d+))?(?:\)| <unf)")
@@ -129,19 +129,19 @@ def _cell(values: list[float], unit: str) -> str:
 
 def start(peer: Peer, place: Path, model: Model) -> Found:
     # The first start of a home also makes its files and tests the sandbox.
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         at.ask("daemon/status", {})
-    with driven(peer, place, model) as at:
-        yield "spawn to `initialize` answered", _since_ms(at.started, at.answers[1][0])
+    with run_driver(peer, place, model) as at:
+        yield "spawn to `initialize` answered", _since_ms(at.start_s, at.answers[1][0])
         at.ask("conversation/list", {})
-        yield "spawn to first `conversation/list` answered", _since_ms(at.started)
-    with driven(peer, place, model) as at:
+        yield "spawn to first `conversation/list` answered", _since_ms(at.start_s)
+    with run_driver(peer, place, model) as at:
         at.start("do 0: true")
         [(arrival_s, _)] = model.times(1)
-        yield "spawn to first request at the model", _since_ms(at.started, arrival_s)
+        yield "spawn to first request at the model", _since_ms(at.start_s, arrival_s)
         at.wait_for_turns(1)
     model.forget()
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         time.sleep(1)
         yield "memory after `initialize`", at.rss_mb
         _, sent_s = at.start("do 1: true")
@@ -155,7 +155,7 @@ def start(peer: Peer, place: Path, model: Model) -> Found:
 
 def steps(peer: Peer, place: Path, model: Model) -> Found:
     """A long conversation is a log with its only turn repeated, then continued."""
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         request_id, _ = at.start("do 40: true")
         conversation_id = at.started_id(request_id)
         at.wait_for_turns(1)
@@ -168,7 +168,7 @@ def steps(peer: Peer, place: Path, model: Model) -> Found:
             [log] = (place / "project").glob(".openhands/conversations/*/events.jsonl")
             repeat_turn(log, n * EVENTS_PER_STEP)
         model.forget()
-        with driven(peer, place, model) as at:
+        with run_driver(peer, place, model) as at:
             params = {"conversationId": conversation_id, "replay": "none"}
             opened_ms = at.ask_s("conversation/open", params) * 1000
             sent_s = at.say(conversation_id, "do 40: true")
@@ -209,7 +209,7 @@ def _repeat_lines(log: Path, n_lines: int) -> None:
 
 
 def long(peer: Peer, place: Path, model: Model) -> Found:
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         conversation_id = at.started_id(at.start("do 20: true")[0])
         at.wait_for_turns(1)
     if peer.is_floor:
@@ -218,14 +218,14 @@ def long(peer: Peer, place: Path, model: Model) -> Found:
     else:
         [log] = (place / "project").glob(".openhands/conversations/*/events.jsonl")
         repeat_turn(log, 100_000)
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         at.ask("daemon/status", {})
         params = {"conversationId": conversation_id, "replay": "none"}
         yield "open 100,000 events", at.ask_s("conversation/open", params) * 1000
 
 
 def interrupt(peer: Peer, place: Path, model: Model) -> Found:
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         for n in range(10):
             conversation_id = at.started_id(at.start("do 1: sleep 1000")[0])
             sleep = _sleep_of(at)
@@ -248,7 +248,7 @@ def _sleep_of(at: Driver) -> psutil.Process:
 
 
 def many(peer: Peer, place: Path, model: Model) -> Found:
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         at.start("do 1: true")
         at.wait_for_turns(1)
         at.ask("daemon/status", {})
@@ -261,14 +261,16 @@ def many(peer: Peer, place: Path, model: Model) -> Found:
         process_ids: list[int] = []
         for n in range(N_MANY):
             if n >= 16:
-                at.answered(process_ids[n - 16])
+                at.answer_time_s(process_ids[n - 16])
             process_ids.append(at.start("do 4: true")[0])
         at.wait_for_turns(1 + N_MANY)
         yield f"{N_MANY} conversations x 5 steps", time.monotonic() - start_s
         yield f"{N_MANY} conversations x 5 steps, CPU", at.cpu_s - cpu_s
         over.set()
         pinging.join()
-        times = sorted((at.answered(request_id) - sent_s) * 1000 for request_id, sent_s in pings)
+        times = sorted(
+            (at.answer_time_s(request_id) - sent_s) * 1000 for request_id, sent_s in pings
+        )
         name = f"`daemon/status` while {N_MANY} conversations work"
         yield f"{name}, p50", statistics.median(times)
         yield f"{name}, p99", times[math.ceil(0.99 * len(times)) - 1]
@@ -298,7 +300,7 @@ def _parts(at: Driver) -> tuple[float, float, float, float]:
 
 def floods(peer: Peer, place: Path, model: Model) -> Found:
     file = place / "flood"
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         conversation_id = at.started_id(at.start("do 1: true")[0])
         for n, (name, unit) in enumerate(FLOODS.items(), 1):
             at.wait_for_turns(n)
@@ -316,18 +318,18 @@ def writes(peer: Peer, place: Path, model: Model) -> Found:
         return
     trace, n_steps = place / "trace", 21
     strace = ("strace", "-f", "-qq", "-y", "-e", "trace=write,fdatasync,fsync", "-o", str(trace))
-    with driven(replace(peer, argv=(*strace, *peer.argv)), place, model) as at:
+    with run_driver(replace(peer, argv=(*strace, *peer.argv)), place, model) as at:
         conversation_id = at.started_id(at.start("do 1: true")[0])
         at.wait_for_turns(1)
-        before = _written(trace)
+        before = _written_bytes(trace)
         at.say(conversation_id, f"do {n_steps - 1}: true")
         at.wait_for_turns(2)
-        steps = _written(trace)
+        steps = _written_bytes(trace)
         yield "log of a step", (sum(steps["log"]) - sum(before["log"])) / n_steps
         yield "syncs of a step", (len(steps["sync"]) - len(before["sync"])) / n_steps
         at.say(conversation_id, TELL)
         at.wait_for_turns(3)
-        after = _written(trace)
+        after = _written_bytes(trace)
         log_bytes = sum(after["log"]) - sum(steps["log"])
         yield "log of an answer of 2,000 characters in 2 s", log_bytes
         yield "beside the log while it streams", sum(after["beside"]) - sum(steps["beside"])
@@ -336,7 +338,7 @@ def writes(peer: Peer, place: Path, model: Model) -> Found:
         yield "syncs of that answer", len(after["sync"]) - len(steps["sync"])
 
 
-def _written(trace: Path) -> dict[str, list[int]]:
+def _written_bytes(trace: Path) -> dict[str, list[int]]:
     """Return the sizes of all writes so far, by where they went, and an entry for each sync."""
     sizes: dict[str, list[int]] = {"log": [], "beside": [], "sync": []}
     for line in trace.read_text("utf-8", "replace").splitlines():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from long_log import repeat_turn
 from measure import Json, p50
-from peers import Driver, Model, driven, peers
+from peers import Driver, Model, peers, run_driver
 
 N_CONVERSATIONS = 10_000
 N_EVENTS = 110
@@ -42,24 +42,24 @@ def main(arguments: Sequence[str]) -> None:
 
 def search(place: Path, model: Model, n: int) -> Iterator[tuple[str, str]]:
     [peer] = [each for each in peers(None) if each.name == "now"]
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         at.started_id(at.start("do 1: echo hello")[0])
         at.wait_for_turns(1)
     folder = place / "project/.openhands/conversations"
     yield "text and all else in the logs", f"{_fill(folder, n) / 1e6:,.0f} MB"
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         yield "first list of titles, which makes the summaries", _ask(at, "hello")
         yield "list of titles, p50", _p50(at, "hello")
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         yield "list of titles in a new process", _ask(at, "hello")
         yield "memory then", f"{at.rss_mb:,.0f} MB"
         first, sent_s = at.send("conversation/list", {"query": "nowhere-at-all", "texts": True})
         yield "list of titles while the index is made", _p50(at, "hello", wait_for=first)
-        yield "the index is made in", f"{at.answered(first) - sent_s:,.1f} s"
+        yield "the index is made in", f"{at.answer_time_s(first) - sent_s:,.1f} s"
         yield "memory then", f"{at.rss_mb:,.0f} MB"
     size = sum(path.stat().st_size for path in folder.glob("*/search"))
     yield "the index on the disk", f"{size / 1e6:,.0f} MB"
-    with driven(peer, place, model) as at:
+    with run_driver(peer, place, model) as at:
         at.ask("conversation/list", {})
         yield (
             "first search in a new process, of a word in one of them",

@@ -36,7 +36,7 @@ class Figure:
     """One row: what was measured, the goal, and a floor measured in the same run."""
 
     name: str
-    measured: str
+    measurement: str
     goal: str
     floor: str
 
@@ -140,7 +140,7 @@ def p99(seconds: Sequence[float]) -> float:
     return statistics.quantiles(seconds, n=100)[98]
 
 
-def timed(act: Callable[[], object]) -> float:
+def time_of(act: Callable[[], object]) -> float:
     start_s = time.perf_counter()
     act()
     return time.perf_counter() - start_s
@@ -151,7 +151,7 @@ def timed(act: Callable[[], object]) -> float:
 
 def pygls_start_s() -> float:
     """Return the time from spawn to `initialize` answer of a server without any features."""
-    return p50([timed(lambda: _pygls(0)) for _ in range(5)])
+    return p50([time_of(lambda: _pygls(0)) for _ in range(5)])
 
 
 def pygls_round_trips_s() -> list[float]:
@@ -168,7 +168,7 @@ def _pygls(n_pings: int) -> list[float]:
     pipe = subprocess.PIPE
     with subprocess.Popen((PYTHON, "-c", source), stdin=pipe, stdout=pipe) as server:
         _ask(server, "initialize", {"processId": None, "capabilities": {}, "rootUri": None})
-        times = [timed(lambda: _ask(server, "bench/ping", {})) for _ in range(n_pings)]
+        times = [time_of(lambda: _ask(server, "bench/ping", {})) for _ in range(n_pings)]
         server.kill()
     return times
 
@@ -187,7 +187,7 @@ def _ask(server: subprocess.Popen[bytes], method: str, params: Json) -> None:
 
 def bash_true_s() -> float:
     return p50(
-        [timed(lambda: subprocess.run(["bash", "-c", "true"], check=True)) for _ in range(50)]
+        [time_of(lambda: subprocess.run(["bash", "-c", "true"], check=True)) for _ in range(50)]
     )
 
 
@@ -202,7 +202,7 @@ def httpx_step_s(n_messages: int) -> float:
                     if line.startswith("data: {"):
                         json.loads(line[6:])
 
-        return p50([timed(step) for _ in range(20)])
+        return p50([time_of(step) for _ in range(20)])
 
 
 def history(n_messages: int) -> list[Json]:
@@ -212,17 +212,19 @@ def history(n_messages: int) -> list[Json]:
 def burst_floor_s(n_chunks: int) -> float:
     """Time parsing the same chunks as JSON and encoding each again, in one loop."""
     parts = stream_parts(chunks(n_chunks))
-    return timed(lambda: [json.dumps(json.loads(p[6:])) for p in parts if p.startswith(b"data: {")])
+    return time_of(
+        lambda: [json.dumps(json.loads(p[6:])) for p in parts if p.startswith(b"data: {")]
+    )
 
 
 def append_s(n_lines: int, line: bytes) -> float:
     """Time plain appends to one file, one write per line."""
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("ab", 0) as log:
-        return timed(lambda: [log.write(line) for _ in range(n_lines)])
+        return time_of(lambda: [log.write(line) for _ in range(n_lines)])
 
 
 def read_lines_s(path: Path) -> float:
-    return timed(lambda: [orjson.loads(line) for line in path.read_bytes().splitlines()])
+    return time_of(lambda: [orjson.loads(line) for line in path.read_bytes().splitlines()])
 
 
 # The table
@@ -230,7 +232,7 @@ def read_lines_s(path: Path) -> float:
 
 def render_table(figures: Sequence[Figure]) -> str:
     rows = [("figure", "measured", "goal", "floor, same run"), ("---",) * 4]
-    rows += [(f.name, f.measured, f.goal, f.floor) for f in figures]
+    rows += [(f.name, f.measurement, f.goal, f.floor) for f in figures]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 

@@ -52,21 +52,23 @@ class Model:
     """The scripted model in its own process: `do 5: true` makes it call `true` five times."""
 
     def __init__(self) -> None:
-        self._ours, far_end = FORK.Pipe()
-        self._process = FORK.Process(target=_serve_model, args=(far_end, self._ours), daemon=True)
+        self._own_end, far_end = FORK.Pipe()
+        self._process = FORK.Process(
+            target=_serve_model, args=(far_end, self._own_end), daemon=True
+        )
         self._process.start()
-        self.url: str = self._ours.recv()
+        self.url: str = self._own_end.recv()
 
     def times(self, n: int = 0) -> list[tuple[float, float]]:
         """Wait for `n` requests; return when each arrived and when its answer ended."""
-        self._ours.send(n)
-        return self._ours.recv()
+        self._own_end.send(n)
+        return self._own_end.recv()
 
     def forget(self) -> None:
         self.times(-1)
 
     def close(self) -> None:
-        self._ours.send(None)
+        self._own_end.send(None)
         self._process.join()
 
 
@@ -80,7 +82,7 @@ def _serve_model(pipe: Any, far_end: Any) -> None:
                 llm.forget()
                 llm.play(_next_step)
             requests = llm.wait_for_requests(max(n, 0), PATIENCE_S)
-            pipe.send([(request.arrived, request.ended or 0.0) for request in requests])
+            pipe.send([(request.arrived_s, request.ended_s or 0.0) for request in requests])
 
 
 def _next_step(request: Json) -> Step:
@@ -112,7 +114,7 @@ class Driver:
             "OH_DAEMON_API_KEY": "sk-bench",
         }
         pipe = subprocess.PIPE
-        self.started = time.monotonic()
+        self.start_s = time.monotonic()
         self._process = subprocess.Popen(
             peer.argv, stdin=pipe, stdout=pipe, env=env, cwd=project, bufsize=0
         )
@@ -120,8 +122,8 @@ class Driver:
         self.answers: dict[int, tuple[float, Json]] = {}
         self.turns: list[float] = []
         self.n_running = 0
-        self._n_sent = 0
-        self._changed, self._writing = threading.Condition(), threading.Lock()
+        self._n_requests = 0
+        self._condition, self._writing = threading.Condition(), threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -133,7 +135,7 @@ class Driver:
                 body = stream.read(int(header.split(b":")[1]))
                 at = time.monotonic()
                 # Events are looked into only as far as needed, so that the driver keeps up.
-                with self._changed:
+                with self._condition:
                     if b'"id"' in body[:25] and b'"method"' not in body[:60]:
                         message = json.loads(body)
                         self.answers[message["id"]] = (at, message)
@@ -141,23 +143,23 @@ class Driver:
                         self.turns.append(at)
                     elif b'"running"' in body and b'"item.updated"' in body:
                         self.n_running += 1
-                    self._changed.notify_all()
+                    self._condition.notify_all()
 
     def send(self, method: str, params: Json, *, is_request: bool = True) -> tuple[int, float]:
         """Return the id, and when it was sent."""
         with self._writing:
-            self._n_sent += 1
+            self._n_requests += 1
             message: Json = {"jsonrpc": "2.0", "method": method, "params": params}
             if is_request:
-                message["id"] = self._n_sent
+                message["id"] = self._n_requests
             data = json.dumps(message).encode()
             at = time.monotonic()
             stdin = self._process.stdin
             assert stdin is not None
             stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(data), data))
-            return self._n_sent, at
+            return self._n_requests, at
 
-    def answered(self, request_id: int) -> float:
+    def answer_time_s(self, request_id: int) -> float:
         """Wait for the answer; return when it came."""
         self._wait(lambda: request_id in self.answers)
         at, message = self.answers[request_id]
@@ -166,12 +168,12 @@ class Driver:
 
     def ask(self, method: str, params: Json) -> Json:
         request_id, _ = self.send(method, params)
-        self.answered(request_id)
+        self.answer_time_s(request_id)
         return cast("Json", self.answers[request_id][1]["result"])
 
     def ask_s(self, method: str, params: Json) -> float:
         request_id, at = self.send(method, params)
-        return self.answered(request_id) - at
+        return self.answer_time_s(request_id) - at
 
     def initialize(self, project: Path) -> None:
         trust = [{"folder": project.as_uri(), "trusted": True}]
@@ -197,7 +199,7 @@ class Driver:
         return self.send("conversation/start", params)
 
     def started_id(self, request_id: int) -> str:
-        self.answered(request_id)
+        self.answer_time_s(request_id)
         return self.answers[request_id][1]["result"]["conversation"]["id"]
 
     def say(self, conversation_id: str, words: str) -> float:
@@ -212,8 +214,8 @@ class Driver:
         self._wait(lambda: self.n_running >= n)
 
     def _wait(self, is_there: Callable[[], bool]) -> None:
-        with self._changed:
-            assert self._changed.wait_for(is_there, PATIENCE_S), "it did not come"
+        with self._condition:
+            assert self._condition.wait_for(is_there, PATIENCE_S), "it did not come"
 
     @property
     def cpu_s(self) -> float:
@@ -237,7 +239,7 @@ class Driver:
 
 
 @contextmanager
-def driven(peer: Peer, place: Path, model: Model) -> Generator[Driver]:
+def run_driver(peer: Peer, place: Path, model: Model) -> Generator[Driver]:
     """Yield an initialized peer; `place` keeps its project and its home for the next start."""
     project, home = place / "project", place / "home"
     project.mkdir(parents=True, exist_ok=True)

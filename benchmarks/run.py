@@ -25,7 +25,7 @@ import mcp_server
 import orjson
 import psutil
 import replay
-from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
+from fake_llm import FakeLLM, Step, call, chunks, hang, hold_step, raw, say, stream_parts
 from in_neovim import neovim
 from in_view import view_buffers, view_landing, view_start
 from measure import (
@@ -49,7 +49,7 @@ from measure import (
     read_lines_s,
     render_json,
     render_table,
-    timed,
+    time_of,
 )
 
 from oh_daemon.common.cancel import CancelToken
@@ -108,7 +108,7 @@ def round_trip() -> Iterator[Figure]:
     with bench(endless(), apart=True) as at:
         turns = [at.start(f"{n}") for n in range(8)]
         at.client.wait_for_event("turn.started", nth=8)
-        times = [timed(lambda: at.client.request("approval/list", {})) for _ in range(1000)]
+        times = [time_of(lambda: at.client.request("approval/list", {})) for _ in range(1000)]
         floor_times = pygls_round_trips_s()
         for conversation_id in turns:
             at.client.request("conversation/interrupt", {"conversationId": conversation_id})
@@ -138,8 +138,8 @@ def steps() -> Iterator[Figure]:
         at.start()
         at.wait_for_turns(1)
         requests = at.llm.requests
-        gaps = [after.arrived - (before.ended or 0) for before, after in pairwise(requests)]
-        yield from _reopen(at)
+        gaps = [after.arrived_s - (before.ended_s or 0) for before, after in pairwise(requests)]
+        yield from _reopen_figures(at)
     for n, goal in ((10, 10), (100, 15), (1000, 30)):
         floor = f"raw httpx request with {2 * n} messages {ms(httpx_step_s(2 * n))}"
         latency = ms(p50(gaps[n - 6 : n + 5]))
@@ -148,7 +148,7 @@ def steps() -> Iterator[Figure]:
     yield Figure("memory grown from step 10 to 1,000", growth, "< 40 MB", "")
 
 
-def _reopen(at: Bench) -> Iterator[Figure]:
+def _reopen_figures(at: Bench) -> Iterator[Figure]:
     """Close the conversation of 1,000 steps and open it again in a warm daemon."""
     [info] = at.client.request("conversation/list", {})["conversations"]
     at.client.request("conversation/close", {"conversationId": info["id"]})
@@ -157,7 +157,7 @@ def _reopen(at: Bench) -> Iterator[Figure]:
     start_s = time.monotonic()
     at.client.request("conversation/open", {"conversationId": info["id"], "replay": "none"})
     at.send(info["id"])
-    arrival_s = at.llm.wait_for_requests(n_before + 1)[-1].arrived
+    arrival_s = at.llm.wait_for_requests(n_before + 1)[-1].arrived_s
     [log] = at.project.glob(".openhands/conversations/*/events.jsonl")
     floor = f"read and parse its lines {ms(read_lines_s(log))}"
     name = "reopen 1,000 steps and send the next request"
@@ -176,7 +176,7 @@ def interrupt() -> Iterator[Figure]:
             request_id = at.client.send_request("conversation/interrupt", params)
             at.wait_for_turns(n + 1)
             times.append(time.perf_counter() - start_s)
-            request.closed.wait(PATIENCE_S)
+            request.close_event.wait(PATIENCE_S)
             close_times.append(time.perf_counter() - start_s)
             at.client.result_of(request_id)
     latency = f"{ms(p50(times))} (socket closed {ms(p50(close_times))})"
@@ -218,7 +218,7 @@ def burst() -> Iterator[Figure]:
         if len(request["messages"]) == len(("system", "user")):
             return say("Warm.")
         was_asked.set()
-        return held(raw(body), gate, after=-1)
+        return hold_step(raw(body), gate, after=-1)
 
     with bench(script, apart=True) as at:
         conversation_id = at.start()
@@ -258,9 +258,10 @@ def logs() -> Iterator[Figure]:
             shutil.copytree(folder / conversation_id, folder / f"{conversation_id[:-4]}{n:04d}")
         at.client.request("conversation/list", {"limit": 100})
         times = [
-            timed(lambda: at.client.request("conversation/list", {"limit": 100})) for _ in range(9)
+            time_of(lambda: at.client.request("conversation/list", {"limit": 100}))
+            for _ in range(9)
         ]
-        floor = f"stat each folder {ms(timed(lambda: [f.stat() for f in folder.iterdir()]))}"
+        floor = f"stat each folder {ms(time_of(lambda: [f.stat() for f in folder.iterdir()]))}"
         yield Figure("list 1,000 conversations", ms(p50(times)), "< 50 ms", floor)
         _lengthen(log, 100_000)
         times = [_open_s(at, conversation_id) for _ in range(5)]
@@ -287,30 +288,30 @@ def _lengthen(log: Path, n_events: int) -> None:
 
 def _open_s(at: Bench, conversation_id: str) -> float:
     params = {"conversationId": conversation_id, "replay": "none"}
-    opened_s = timed(lambda: at.client.request("conversation/open", params, within_s=PATIENCE_S))
+    opened_s = time_of(lambda: at.client.request("conversation/open", params, within_s=PATIENCE_S))
     at.client.request("conversation/close", {"conversationId": conversation_id})
     return opened_s
 
 
 def replays() -> Iterator[Figure]:
     """Replay 50 steps of which each has one call; no tool runs."""
-    with bench(lambda request: _look(len(request["messages"])), apart=True) as at:
+    with bench(lambda request: _look_step(len(request["messages"])), apart=True) as at:
         conversation_id = at.start(maxSteps=N_REPLAYED)
         at.wait_for_turns(1)
         at.client.request("conversation/close", {"conversationId": conversation_id})
         place = at.project / ".openhands" / "conversations" / conversation_id
         assert replay_log(place).n_steps == N_REPLAYED
-        times = [timed(lambda: replay_log(place)) for _ in range(7)]
-        floors = [timed(lambda: fold(conversation_id, read_log(place))) for _ in range(7)]
+        times = [time_of(lambda: replay_log(place)) for _ in range(7)]
+        floors = [time_of(lambda: fold(conversation_id, read_log(place))) for _ in range(7)]
         command = [Path(sys.executable).parent / "oh-daemon", "replay", place]
-        total_s = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+        total_s = time_of(lambda: subprocess.run(command, check=True, capture_output=True))
     usage_text = f"{ms(p50(times))}, {total_s:.2f} s with the command's start"
     yield Figure(
         f"replay of {N_REPLAYED} steps", usage_text, "< 300 ms", f"read and fold {ms(p50(floors))}"
     )
 
 
-def _look(n: int) -> Step:
+def _look_step(n: int) -> Step:
     return call("grep", pattern=f"word {n}", path=".")
 
 
@@ -324,9 +325,9 @@ def terminal() -> Iterator[Figure]:
             return shells.open().run(command, timeout_s=PATIENCE_S, cancel=CancelToken())
 
         run("true")
-        times = [timed(lambda: run("true")) for _ in range(200)]
+        times = [time_of(lambda: run("true")) for _ in range(200)]
         before = process.memory_info().rss
-        output_s = timed(lambda: run("head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99"))
+        output_s = time_of(lambda: run("head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99"))
         growth_mb = (process.memory_info().rss - before) / 1e6
         shells.close()
         spawner.close()
@@ -348,7 +349,7 @@ def search() -> Iterator[Figure]:
         items = (event["event"].get("item", {}) for event in at.client.events)
         item = next(item for item in items if item.get("tool") == "grep" and item.get("durationMs"))
         argv = ("rg", "--count", pattern, at.project)
-        rg_s = timed(lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL))
+        rg_s = time_of(lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL))
     latency = ms(item["durationMs"] / 1000)
     yield Figure(f"grep over {n_files:,} files", latency, "", f"`rg` {ms(rg_s)}")
 
@@ -393,7 +394,7 @@ def skills() -> Iterator[Figure]:
                 start_s = time.monotonic()
                 at.send(ids[id(at)])
                 first, second = at.llm.wait_for_requests(2 * n + 2)[-2:]
-                own_s = first.arrived - start_s + second.arrived - (first.ended or 0)
+                own_s = first.arrived_s - start_s + second.arrived_s - (first.ended_s or 0)
                 times[id(at)].append(own_s / 2)
         plain.wait_for_turns(n_turns)
         rich.wait_for_turns(n_turns)
@@ -414,9 +415,9 @@ def changes() -> Iterator[Figure]:
         collect_changes = partial(
             collect, *folders, handed_in={}, since_ns=0, list_open=tuple, are_ignored=none
         )
-        times = [timed(collect_changes) for _ in range(9)]
+        times = [time_of(collect_changes) for _ in range(9)]
         files = [file for folder in folders for file in folder.glob("*/*")]
-        floor = f"read them {ms(timed(lambda: [file.read_bytes() for file in files]))}"
+        floor = f"read them {ms(time_of(lambda: [file.read_bytes() for file in files]))}"
     yield Figure("finding 1,000 files that commands changed", ms(p50(times)), "< 150 ms", floor)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from oh_schema.editor_types import formatted
+from oh_schema.editor_types import format_code
 
 _SCHEMA = Path(__file__).parents[1] / "tests/data/acp/schema.json"
 _ROOTS = ("SessionNotification", "RequestPermissionRequest")
@@ -37,22 +37,22 @@ Json = dict[str, Any]
 
 def render_acp() -> str:
     """Render the definitions that the roots need, each after those that it needs itself."""
-    definitions: Json = _sent(json.loads(_SCHEMA.read_text("utf-8"))["$defs"])
+    definitions: Json = _sent_schema(json.loads(_SCHEMA.read_text("utf-8"))["$defs"])
     lines: dict[str, list[str]] = {}
     for root in _ROOTS:
         _add(root, definitions, lines)
     text = "\n".join(f"    {line}" for each in lines.values() for line in each)
-    return formatted(f"{_HEAD}{text}\n")
+    return format_code(f"{_HEAD}{text}\n")
 
 
-def _sent(schema: Any) -> Any:
+def _sent_schema(schema: Any) -> Any:
     """Return the schema without the fields and variants that we never send."""
     if isinstance(schema, list):
-        return [_sent(each) for each in cast("list[Any]", schema) if not _is_unsent(each)]
+        return [_sent_schema(each) for each in cast("list[Any]", schema) if not _is_unsent(each)]
     if not isinstance(schema, dict):
         return schema
     fields = cast("Json", schema).items()
-    return {key: _sent(value) for key, value in fields if not _is_unsent(value)}
+    return {key: _sent_schema(value) for key, value in fields if not _is_unsent(value)}
 
 
 def _is_unsent(schema: Any) -> bool:

@@ -100,7 +100,7 @@ def render_typescript() -> str:
         lines += ["", f"/** {_doc(model)} */"] if model.__doc__ else [""]
         lines += [f"export interface {_name(model)} {{"]
         lines += [
-            f"  {name}{'' if always else '?'}: {_typed(t, _TS)};" for name, t, always in fields
+            f"  {name}{'' if always else '?'}: {_type_text(t, _TS)};" for name, t, always in fields
         ]
         lines += ["}"]
     for title, methods in _registry():
@@ -127,7 +127,7 @@ def render_lua() -> str:
         lines += [f"--- {_doc(model)}"] if model.__doc__ else []
         lines += [f"---@class (exact) {_LUA.prefix}{_name(model)}"]
         lines += [
-            f"---@field {name}{'' if always else '?'} {_typed(t, _LUA)}"
+            f"---@field {name}{'' if always else '?'} {_type_text(t, _LUA)}"
             for name, t, always in fields
         ]
         lines += [""]
@@ -151,7 +151,7 @@ def render_python() -> str:
     classes, aliases = _in_log()
     # To make the classes takes 9 ms, which no start of the daemon must pay.
     text = "\n".join([*(_python_class(model, classes) for model in classes), *_unions(aliases)])
-    return formatted(_PYTHON_HEAD + indent(text, "    "))
+    return format_code(_PYTHON_HEAD + indent(text, "    "))
 
 
 def render_python_methods() -> str:
@@ -162,7 +162,7 @@ def render_python_methods() -> str:
     own = {model: fields for model, fields in wire.items() if model not in alike}
     classes = _with_bases(own) | alike
     lines = [_python_class(model, classes) for model in classes if model not in alike]
-    is_alike = {name: {*_reached(t, [])} <= {*alike} for name, t in log_aliases.items()}
+    is_alike = {name: {*_reachable_models(t, [])} <= {*alike} for name, t in log_aliases.items()}
     lines += _unions({name: t for name, t in _aliases().items() if not is_alike.get(name)})
     for title, word in (("Methods", "def"), ("AsyncMethods", "async def")):
         lines += [f"class {title}:"]
@@ -180,13 +180,13 @@ def render_python_methods() -> str:
     ]
     used_names = sorted(name for name in names if re.search(rf"\b{name}\b", text))
     import_line = f"from oh_daemon.protocol.plain import {', '.join(used_names)}\n\n"
-    return formatted(_METHODS_HEAD + import_line + text, "--stdin-filename=methods.pyi")
+    return format_code(_METHODS_HEAD + import_line + text, "--stdin-filename=methods.pyi")
 
 
 def _in_log() -> tuple[dict[type[Contract], list[Field]], dict[str, Any]]:
     """Return the models that a line of the log holds, with their fields, and the unions of them."""
     models: list[type[Contract]] = []
-    _reached(events.Record, models)
+    _reachable_models(events.Record, models)
     classes = _with_bases({model: list(_fields(model, may_omit=False)) for model in models})
     text = "\n".join(_python_class(model, classes) for model in classes)
     aliases: dict[str, Any] = {}
@@ -203,7 +203,9 @@ def _alike(
     """Return the models of the wire that are the same in the log, down to all that is in them."""
     differing = {model for model, fields in wire.items() if in_log.get(model) != fields}
     return {
-        model: fields for model, fields in wire.items() if differing.isdisjoint(_reached(model, []))
+        model: fields
+        for model, fields in wire.items()
+        if differing.isdisjoint(_reachable_models(model, []))
     }
 
 
@@ -241,7 +243,7 @@ def _python_class(model: type[Contract], classes: Mapping[type[Contract], Sequen
 
 
 def _presence(annotation: Any, always: bool) -> str:
-    kind = _typed(annotation, _PYTHON)
+    kind = _type_text(annotation, _PYTHON)
     return kind if always else f"NotRequired[{kind}]"
 
 
@@ -249,7 +251,7 @@ def _unions(aliases: Mapping[str, Any]) -> list[str]:
     return [f"{name} = {_union(alias, _PYTHON)}" for name, alias in aliases.items()]
 
 
-def formatted(code: str, *options: str) -> str:
+def format_code(code: str, *options: str) -> str:
     """Return Python as our formatter writes it."""
     ruff = (sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100")
     command = (*ruff, *options, "-")
@@ -300,30 +302,30 @@ def _models() -> dict[type[Contract], list[Field]]:
     models: list[type[Contract]] = []
     from_client: set[type[Contract]] = set()
     for method in (*protocol.REQUESTS, *protocol.CLIENT_NOTIFICATIONS):
-        from_client |= _reached(method.params, models)
-    from_client |= _reached(connection.ClientBlock, models)
+        from_client |= _reachable_models(method.params, models)
+    from_client |= _reachable_models(connection.ClientBlock, models)
     for method in protocol.CLIENT_REQUESTS:
-        from_client |= _reached(method.result, models)
+        from_client |= _reachable_models(method.result, models)
     for _title, methods in _registry():
         for method in methods:
-            _reached(method.params, models)
-            _reached(method.result, models)
+            _reachable_models(method.params, models)
+            _reachable_models(method.result, models)
     for block in connection.MODELS:
-        _reached(block, models)
+        _reachable_models(block, models)
     return {model: list(_fields(model, may_omit=model in from_client)) for model in models}
 
 
-def _reached(annotation: Any, models: list[type[Contract]]) -> set[type[Contract]]:
+def _reachable_models(annotation: Any, models: list[type[Contract]]) -> set[type[Contract]]:
     """Return the models within a type, and append the new ones to `models`."""
     if not (inspect.isclass(annotation) and issubclass(annotation, Contract)):
-        return {m for part in get_args(annotation) for m in _reached(part, models)}
+        return {m for part in get_args(annotation) for m in _reachable_models(part, models)}
     if annotation is events.UnknownEvent:
         return set()
     if annotation not in models:
         models.append(annotation)
     found_annotations = {annotation}
     for field in annotation.model_fields.values():
-        found_annotations |= _reached(field.annotation, models)
+        found_annotations |= _reachable_models(field.annotation, models)
     return found_annotations
 
 
@@ -336,7 +338,7 @@ def _fields(model: type[Contract], *, may_omit: bool) -> Iterator[Field]:
         yield field.serialization_alias or field.alias or name, annotation, always
 
 
-def _typed(annotation: Any, language: Language) -> str:
+def _type_text(annotation: Any, language: Language) -> str:
     bare = _bare(annotation)
     for name, alias in _aliases().items():
         if alias == bare:
@@ -350,12 +352,12 @@ def _union(bare: Any, language: Language) -> str:
         return language.literal.format(language.between.join(map(json.dumps, parts)))
     if origin in (Union, UnionType):
         known_parts = [part for part in parts if part not in (NoneType, events.UnknownEvent)]
-        return " | ".join(dict.fromkeys(_typed(part, language) for part in known_parts))
+        return " | ".join(dict.fromkeys(_type_text(part, language) for part in known_parts))
     if origin is tuple:
-        inner = _typed(parts[0], language)
+        inner = _type_text(parts[0], language)
         return language.array.format(f"({inner})" if " | " in inner else inner)
     if origin is dict:
-        return language.mapping.format(_typed(parts[1], language))
+        return language.mapping.format(_type_text(parts[1], language))
     return language.words.get(bare) or language.prefix + _name(bare)
 
 

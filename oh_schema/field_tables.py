@@ -41,7 +41,7 @@ class FieldTables:
         """Return every table, by its mark."""
         tables = {f"method {name}": [*self._of_method(name)] for name in self._methods}
         tables |= {f"type {name}": [*self._of_type(name)] for name in ELSEWHERE}
-        return {**tables, "types": [*self._others()]}
+        return {**tables, "types": [*self._other_tables()]}
 
     def events(self, meanings: Mapping[str, str]) -> Iterator[str]:
         """Yield a section for each event; `meanings` has what it stands for, by its type."""
@@ -82,7 +82,7 @@ class FieldTables:
         if rows:
             yield from table(_HEAD, rows)
 
-    def _others(self) -> Iterator[str]:
+    def _other_tables(self) -> Iterator[str]:
         """Yield a section for each type that no method and no event stands for, and each union."""
         messages = {m.get(role) for m in self._methods.values() for role in ("params", "result")}
         names = self._types.keys() - messages - {*self._unions["Event"], *ELSEWHERE}
@@ -116,11 +116,11 @@ class FieldTables:
             case {"oneOf": [*variants]} | {"anyOf": [*variants]}:
                 return self._union_of(variants)
             case {"type": "array", "items": inner}:
-                return _ranged(f"list of {self._type_of(inner)}", schema)
+                return _range_text(f"list of {self._type_of(inner)}", schema)
             case {"type": "object", "additionalProperties": {**inner}} if inner:
-                return _ranged(f"object of {self._type_of(inner)}", schema)
+                return _range_text(f"object of {self._type_of(inner)}", schema)
             case _:
-                return _ranged(schema.get("type", "anything"), schema)
+                return _range_text(schema.get("type", "anything"), schema)
 
     def _union_of(self, variants: Sequence[Json]) -> str:
         refs = frozenset(each.get("$ref", "").rpartition("/")[2] for each in variants)
@@ -137,7 +137,7 @@ def _default_of(schema: Json) -> str:
     return "" if is_said else f"`{json.dumps(value)}`"
 
 
-def _ranged(kind: str, schema: Json) -> str:
+def _range_text(kind: str, schema: Json) -> str:
     """Return the type with the values that fit."""
     limits = [
         limits

@@ -39,7 +39,7 @@ def schema_document(project_url: str) -> dict[str, Any]:
         "title": "The protocol of oh-daemon",
         "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
         "initialize": {"from": "client", "params": "ClientBlock", "result": "ServerBlock"},
-        "methods": {method.name: _described(method) for method in protocol.METHODS},
+        "methods": {method.name: _describe_method(method) for method in protocol.METHODS},
         "unions": {name: [*_variants(union)] for name, union in UNIONS.items()},
         "limits": protocol.LIMITS,
         "errors": {error.kind: error.code for error in error_classes()},
@@ -52,7 +52,7 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _described(method: Method) -> dict[str, Any]:
+def _describe_method(method: Method) -> dict[str, Any]:
     is_ours = method in (*protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
     sender = "daemon" if is_ours else "client"
     method_entry = {"from": sender, "params": method.params.__name__, "doc": method.doc}

@@ -39,7 +39,7 @@ OF_THE_PRODUCT = "oh_daemon/conversations/host_policy.py"
 """It has the public registries, which users allow together."""
 
 
-def _forbidden() -> list[str]:
+def _forbidden_words() -> list[str]:
     words = re.split(r"\s{2,}|\n", FORBIDDEN.strip())
     return [word.replace("|", "") for word in words]
 
@@ -56,7 +56,7 @@ def _texts() -> dict[str, str]:
     return {n: c.decode("utf-8", "replace") for n, c in contents.items() if b"\0" not in c}
 
 
-@pytest.mark.parametrize("forbidden_word", _forbidden())
+@pytest.mark.parametrize("forbidden_word", _forbidden_words())
 def test_no_file_names_a_machine_or_a_registry(forbidden_word: str) -> None:
     file_names = [name for name, text in _texts().items() if forbidden_word in text.lower()]
     holders = [name for name in file_names if name != OF_THE_PRODUCT]
@@ -69,7 +69,7 @@ def _lock(name: str) -> dict[str, str]:
     return {canonicalize_name(package): version for package, version in pins}
 
 
-def _wanted() -> Iterator[tuple[str, str]]:
+def _expected_pairs() -> Iterator[tuple[str, str]]:
     """Yield every requirement of pyproject.toml with the lock file that must meet it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     for requirement in project["project"]["dependencies"]:
@@ -78,7 +78,7 @@ def _wanted() -> Iterator[tuple[str, str]]:
         yield requirement, "requirements-dev.lock"
 
 
-@pytest.mark.parametrize(("text", "lock"), list(_wanted()))
+@pytest.mark.parametrize(("text", "lock"), list(_expected_pairs()))
 def test_a_requirement_is_met_by_its_lock_file(text: str, lock: str) -> None:
     requirement = Requirement(text)
     version = _lock(lock).get(canonicalize_name(requirement.name))

@@ -142,7 +142,7 @@ class Masker:
             forms = sorted({*self._forms, *_forms(value)}, key=len, reverse=True)
             # Of an odd number of backslashes before a value, the last one escapes its first
             # letter: JSON's "\nabcdefgh" must not become "\<secret hidden>".
-            alternatives = "|".join(map(_guarded, forms))
+            alternatives = "|".join(map(_guard_form, forms))
             self._pattern_of_values = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{alternatives})")
             self._forms = tuple(forms)
 
@@ -234,7 +234,7 @@ def _forms(value: str) -> set[str]:
     return {value} | json_forms | twice | base64_forms | url_safe | url_forms
 
 
-def _guarded(form: str) -> str:
+def _guard_form(form: str) -> str:
     """Return a form's regex; a number matches in strings only: `HIDDEN` is no JSON number."""
     if form.isdecimal():
         return rf"""(?<![^\\]":)(?<![^\\]": )(?<![\d.]){form}(?![\d.])"""

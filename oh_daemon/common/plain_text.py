@@ -52,7 +52,7 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def clipped(line: str, limit: int) -> str:
+def clip_line(line: str, limit: int) -> str:
     """Return the start of a line, at most `limit` characters including the mark of the cut."""
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 from oh_daemon.conformance.bench import Bench, Server, Skipped, checks, expect, text
 from oh_daemon.conformance.order_checks import leave_open
 from oh_daemon.conformance.rpc_process import Json, part
-from oh_daemon.conformance.scripted_model import HOLD, Reply, call, say
+from oh_daemon.conformance.scripted_model import HOLD, Reply, call, script_reply
 
 AUTH_REQUIRED = -32000
 STOP_REASONS = {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
@@ -133,19 +133,19 @@ def session_ids(bench: Bench) -> None:
 
 
 def stop_reasons(bench: Bench) -> None:
-    answer = prompt(bench, say("Hello.")).answer
+    answer = prompt(bench, script_reply("Hello.")).answer
     reason = part(answer, "result").get("stopReason")
     expect(reason in STOP_REASONS - {"cancelled"}, f"not a reason: {reason!r}", answer)
 
 
 def links(bench: Bench) -> None:
     link = {"type": "resource_link", "uri": bench.project.as_uri(), "name": "project"}
-    answer = prompt(bench, say("Hello."), blocks=[*text("Look."), link]).answer
+    answer = prompt(bench, script_reply("Hello."), blocks=[*text("Look."), link]).answer
     expect("result" in answer, "a link is refused", answer)
 
 
 def updates_first(bench: Bench) -> None:
-    answer = prompt(bench, say("Hello ", "there."))
+    answer = prompt(bench, script_reply("Hello ", "there."))
     answer.agent.error("no/suchMethod")
     at = answer.agent.messages.index(answer.answer)
     late = [m for m in answer.agent.messages[at:] if m.get("method") == "session/update"]
@@ -166,7 +166,7 @@ def cancels(bench: Bench) -> None:
     answer = agent.answer_to(request_id)
     reason = part(answer, "result").get("stopReason")
     expect(reason == "cancelled", "the answer must be cancelled", answer)
-    bench.model.play(say("Hello."))
+    bench.model.play(script_reply("Hello."))
     answer = agent.answer_to(agent.ask(session, text("Again.")))
     expect("result" in answer, "the session goes on", answer)
 
@@ -180,7 +180,7 @@ def permissions(bench: Bench) -> None:
         return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
 
     agent.answer("session/request_permission", choose)
-    bench.model.play(shell_call, say("It is done."))
+    bench.model.play(shell_call, script_reply("It is done."))
     answer = agent.answer_to(agent.ask(session, text("Run it.")))
     if not (requests := agent.notifications("session/request_permission")):
         raise Skipped("the agent asked for no permission")
@@ -218,7 +218,7 @@ def tool_calls(bench: Bench) -> None:
         "session/request_permission",
         lambda params: {"outcome": {**first, "optionId": params["options"][0]["optionId"]}},
     )
-    bench.model.play(shell_call, say("It is done."))
+    bench.model.play(shell_call, script_reply("It is done."))
     agent.answer_to(agent.ask(session, text("Run it.")))
     announced_ids: set[str] = set()
     for update in agent.updates(session):
@@ -234,7 +234,7 @@ def tool_calls(bench: Bench) -> None:
 
 
 def loads(bench: Bench) -> None:
-    first = prompt(bench, say("Hello there."), blocks=text("Say hello."))
+    first = prompt(bench, script_reply("Hello there."), blocks=text("Say hello."))
     first.agent.end()
     agent = bench.start(Agent)
     if not agent.greet()["agentCapabilities"].get("loadSession"):
@@ -251,12 +251,12 @@ def unknown_methods(bench: Bench) -> None:
     agent = agent_of(bench)
     agent.notify("_conformance/unknown", {})
     for method in ("no/suchMethod", "_conformance/unknown"):
-        agent.refused(-32601, method, {})
+        agent.expect_refusal(-32601, method, {})
     stray = [m for m in agent.messages if "error" in m and m.get("id") is None]
     expect(not stray, "a notification is not answered", *stray)
 
 
-def malformed(bench: Bench) -> None:
+def malformed_input(bench: Bench) -> None:
     agent = agent_of(bench)
     agent.null_refusal(-32700, b'{"jsonrpc": "2.0", "id": 1,\n', "a line that is not JSON")
 
@@ -273,7 +273,7 @@ def unknown_sessions(bench: Bench) -> None:
 
 
 def only_messages(bench: Bench) -> None:
-    answer = prompt(bench, say("Hello."))
+    answer = prompt(bench, script_reply("Hello."))
     answer.agent.error("no/suchMethod")
     answer.agent.end()
     expect(not answer.agent.problems, "on stdout", *answer.agent.problems)
@@ -295,7 +295,7 @@ ACP = checks(
         "tool-call": tool_calls,
         "load": loads,
         "unknown-method": unknown_methods,
-        "malformed-json": malformed,
+        "malformed-json": malformed_input,
         "unknown-session": unknown_sessions,
         "stdout": only_messages,
     },

@@ -8,16 +8,16 @@ from typing import Any
 from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta, limits_of, text
 from oh_daemon.conformance.order_checks import RESULT, busy, leave_open, option_of, release
 from oh_daemon.conformance.rpc_process import Json, RpcError
-from oh_daemon.conformance.scripted_model import call, say
+from oh_daemon.conformance.scripted_model import call, script_reply
 
 
-def waiting(bench: Bench, **params: Any) -> tuple[Talk, Json]:
+def start_waiting_turn(bench: Bench, **params: Any) -> tuple[Talk, Json]:
     """Start a conversation whose action waits; return also the request that asks for approval."""
     server = bench.server
     server.answer("approval/request", leave_open)
     server.answer("tool/call", lambda _params: RESULT)
     talk = bench.talk(call("probe", n=1), **params)
-    request = talk.asked()
+    request = talk.expect_request()
     talk.server.wait_for_event(
         lambda each: each["conversationId"] == talk.id and each["event"].get("to") == "waiting"
     )
@@ -43,7 +43,7 @@ def stays_pending(bench: Bench) -> None:
     server = bench.server
     refusal = {"code": -32603, "message": "the user has closed it"}
     for answer in ({"error": refusal}, {"result": {"optionId": "no-such-option"}}):
-        talk, request = waiting(bench)
+        talk, request = start_waiting_turn(bench)
         server.send({"jsonrpc": "2.0", "id": request["id"], **answer})
         server.is_alive()
         ids = [request["params"]["id"]]
@@ -52,7 +52,7 @@ def stays_pending(bench: Bench) -> None:
 
 
 def in_the_log(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     record = talk.wait("approval.requested")
     same = {key: request["params"].get(key) for key in record["event"]["approval"]}
     expect(record["event"]["approval"] == same, "the request is the record's", record, request)
@@ -61,16 +61,16 @@ def in_the_log(bench: Bench) -> None:
 
 
 def digests(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     wrong = {"approvalId": request["params"]["id"], "digest": "0" * 64, "optionId": "allow-once"}
-    talk.server.refused(-31027, "approval/respond", wrong)
+    talk.server.expect_refusal(-31027, "approval/respond", wrong)
     expect(not calls_of(talk), "nothing may run", *calls_of(talk))
 
 
 def as_shown(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     respond(talk, request["params"])
-    talk.rest()
+    talk.wait_until_idle()
     subject = request["params"]["subject"]
     shown_call = (subject["tool"], subject["args"])
     calls = [(each["name"], each["arguments"]) for each in calls_of(talk)]
@@ -78,7 +78,7 @@ def as_shown(bench: Bench) -> None:
 
 
 def first_answer(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     first = respond(talk, request["params"])
     expect(first["resolved"] is True, "the first answer counts", first)
     talk.server.wait_for(
@@ -87,17 +87,19 @@ def first_answer(bench: Bench) -> None:
     late = respond(talk, request["params"], optionId=option_of(request["params"], "reject"))
     is_right = late["resolved"] is False and "alreadyResolved" in late
     expect(is_right, "a later answer does not", late)
-    talk.rest()
+    talk.wait_until_idle()
     expect(len(calls_of(talk)) == 1, "it runs once", *calls_of(talk))
 
 
 def no_such_answer(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     answer = {name: request["params"][name] for name in ("id", "digest")}
     answer_fields = {"approvalId": answer["id"], "digest": answer["digest"]}
-    talk.server.refused(-32602, "approval/respond", {**answer_fields, "optionId": "no-such-option"})
+    talk.server.expect_refusal(
+        -32602, "approval/respond", {**answer_fields, "optionId": "no-such-option"}
+    )
     other_answer = {**answer_fields, "approvalId": "no-such-approval", "optionId": "allow-once"}
-    talk.server.refused(-31021, "approval/respond", other_answer)
+    talk.server.expect_refusal(-31021, "approval/respond", other_answer)
 
 
 def rejects(bench: Bench) -> None:
@@ -106,24 +108,24 @@ def rejects(bench: Bench) -> None:
         ("interrupted", lambda talk: talk.request("conversation/interrupt")),
     ]
     for by, act in ways:
-        talk, _ = waiting(bench)
+        talk, _ = start_waiting_turn(bench)
         act(talk)
         event = talk.wait("approval.resolved")["event"]
         is_right = event["by"] == by and event["decision"]["effect"] == "reject"
         expect(is_right, f"it is rejected, by {by}", event)
-        talk.rest()
+        talk.wait_until_idle()
         expect(not calls_of(talk), "nothing may run", *calls_of(talk))
 
 
 def needs_resume(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     talk.request("conversation/pause")
     talk.wait("turn.paused")
     expect(respond(talk, request["params"]).get("needsResume") is True, "needsResume is missing")
     talk.server.is_alive()
     expect(not calls_of(talk), "nothing may run before conversation/resume", *calls_of(talk))
     talk.request("conversation/resume")
-    talk.rest()
+    talk.wait_until_idle()
     expect(len(calls_of(talk)) == 1, "after it, the action runs", *calls_of(talk))
 
 
@@ -133,9 +135,9 @@ def needs_resume(bench: Bench) -> None:
 def play_bare(bench: Bench) -> tuple[Talk, list[Json]]:
     """Let a client without features, deltas and events of usage see an action that must wait."""
     events = {"deltas": False, "optOut": ["usage.updated"]}
-    server = bench.opened(features={}, events=events)
-    talk = bench.talk(call("probe", n=1), say("So ", "be it."), server=server)
-    talk.rest()
+    server = bench.open_server(features={}, events=events)
+    talk = bench.talk(call("probe", n=1), script_reply("So ", "be it."), server=server)
+    talk.wait_until_idle()
     return talk, list(server.messages)
 
 
@@ -167,14 +169,14 @@ def open_ids(bench: Bench) -> None:
     talk = busy(bench)
     params = {"conversationId": talk.id, "content": text("Wait."), "wait": "completed"}
     talk.server.send_request("conversation/sendMessage", params, "open")
-    talk.server.refused(-32600, "conversation/list", {}, "open")
+    talk.server.expect_refusal(-32600, "conversation/list", {}, "open")
     release(talk)
     answer = talk.server.answer_to("open", nth=2)
     expect("result" in answer, "the first is answered as usual", answer)
 
 
 def ids_of_both(bench: Bench) -> None:
-    talk, request = waiting(bench)
+    talk, request = start_waiting_turn(bench)
     number = f"both-{request['id']}"
     for request_id in (request["id"], number):
         n_before = talk.server.n_answers(request_id)
@@ -183,8 +185,8 @@ def ids_of_both(bench: Bench) -> None:
         expect("result" in answer, "the server has a request open under this id, too", answer)
 
 
-def cancelled(bench: Bench) -> None:
-    talk = bench.held()
+def cancellation(bench: Bench) -> None:
+    talk = bench.start_held_turn()
     server = talk.server
     waits = talk.post("Wait.", wait="completed")
     ids: list[Any] = [{"id": n} for n in (9999, "x", None, [1], waits)]
@@ -203,9 +205,9 @@ def cancelled(bench: Bench) -> None:
 
 def in_flight(bench: Bench) -> None:
     n_allowed = limits_of(bench.server)["requestsInFlight"]
-    talks = [bench.held() for _ in range(-(-n_allowed // 30))]
+    talks = [bench.start_held_turn() for _ in range(-(-n_allowed // 30))]
     ids = [talks[n % len(talks)].post("Wait.", wait="completed") for n in range(n_allowed)]
-    error = bench.server.refused(-31013, "conversation/list")
+    error = bench.server.expect_refusal(-31013, "conversation/list")
     expect(error.data.get("retryAfterMs", 0) > 0, "retryAfterMs is missing", error.data)
     for talk in talks:
         talk.request("conversation/interrupt", clearQueue=True)
@@ -218,8 +220,8 @@ def failures_of_tools(bench: Bench) -> None:
         raise RpcError({"code": -32000, "message": "no network"})
 
     bench.server.answer("tool/call", fail)
-    talk = bench.talk(call("look", n=1), say("Well."))
-    turn = talk.rest()
+    talk = bench.talk(call("look", n=1), script_reply("Well."))
+    turn = talk.wait_until_idle()
     statuses = [each["event"]["item"]["status"] for each in talk.events("item.completed")]
     expect("failed" in statuses, f"the observation says so: {statuses}")
     expect(turn["status"] == "completed", "the turn goes on", turn)
@@ -229,7 +231,7 @@ def strange_folders(bench: Bench) -> None:
     folder = bench.project.with_name("another")
     folder.mkdir(exist_ok=True)
     params = {"folders": [folder.as_uri()], "content": text("Hi")}
-    bench.server.refused(-31001, "conversation/start", params)
+    bench.server.expect_refusal(-31001, "conversation/start", params)
     expect(not [*folder.iterdir()], f"nothing may be written in {folder}")
 
 
@@ -249,7 +251,7 @@ APPROVALS = checks(
         "I12": opted_out,
         "B11": open_ids,
         "B12": ids_of_both,
-        "B19": cancelled,
+        "B19": cancellation,
         "L2": in_flight,
         "E5": failures_of_tools,
         "T2": strange_folders,

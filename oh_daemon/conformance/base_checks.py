@@ -51,7 +51,7 @@ def headers(bench: Bench) -> None:
 
 
 def nothing_else(bench: Bench) -> None:
-    server = bench.opened()
+    server = bench.open_server()
     server.request("conversation/list")
     server.request("shutdown")
     server.notify("exit")
@@ -162,7 +162,7 @@ def unknown_names(bench: Bench) -> None:
     server = bench.server
     n_before = server.n_answers(None)
     for method in (UNKNOWN, "$/noSuchRequest", "exit", "$/cancelRequest"):
-        server.refused(-32601, method)
+        server.expect_refusal(-32601, method)
     for method in (UNKNOWN, "$/noSuchNotification", "shutdown"):
         server.notify(method)
     server.send({"jsonrpc": "2.0", "id": 4711, "result": {}})
@@ -180,7 +180,7 @@ def forms_of_params(bench: Bench) -> None:
         answer = server.answer_to(name)
         expect("conversations" in part(answer, "result"), f"sent with {params}", answer)
     for wrong in ([1], 1, "x", True):
-        server.refused(-32602, "conversation/list", wrong)
+        server.expect_refusal(-32602, "conversation/list", wrong)
     bench.start().initialize(params={"capabilities": [], "initializationOptions": []})
 
 
@@ -190,20 +190,20 @@ def unknown_fields(bench: Bench) -> None:
 
 def strict_types(bench: Bench) -> None:
     for params in ({"limit": "3"}, {"limit": True}, {"archived": 1}, {"archived": "no"}):
-        bench.server.refused(-32602, "conversation/list", params)
+        bench.server.expect_refusal(-32602, "conversation/list", params)
 
 
 def before_initialize(bench: Bench) -> None:
     server = bench.start()
     server.notify("textDocument/didOpen", {"textDocument": {}})
     for method in ("conversation/list", "shutdown", UNKNOWN, "$/x"):
-        server.refused(-32002, method)
+        server.expect_refusal(-32002, method)
     server.initialize()
     server.is_alive()
 
 
 def second_initialize(bench: Bench) -> None:
-    bench.server.refused(-32600, "initialize", {"capabilities": {}})
+    bench.server.expect_refusal(-32600, "initialize", {"capabilities": {}})
     bench.server.is_alive()
 
 
@@ -212,7 +212,7 @@ def after_shutdown(bench: Bench) -> None:
     server.initialize()
     expect(server.request("shutdown") is None, "the result of shutdown is null")
     for method in ("shutdown", "initialize", "conversation/list", UNKNOWN):
-        server.refused(-32600, method)
+        server.expect_refusal(-32600, method)
 
 
 def exit_codes(bench: Bench) -> None:

@@ -83,11 +83,11 @@ class Server(Connection):
         self.trace.append(f"→ {data[:MAX_SHOWN_CHARS].decode('utf-8', 'replace')!r}")
         super().send_raw(data)
 
-    def _take(self, message: Json) -> None:
+    def _accept(self, message: Json) -> None:
         self.trace.append(f"← {json.dumps(message)[:MAX_SHOWN_CHARS]}")
-        super()._take(message)
+        super()._accept(message)
 
-    def refused(
+    def expect_refusal(
         self, code: int, method: str, params: Any = None, request_id: Any = None
     ) -> RpcError:
         """Send a request that must be answered with this error; return the error."""
@@ -109,7 +109,7 @@ class Server(Connection):
 
     def is_alive(self) -> None:
         """The next request is answered, so whatever came before it has been read."""
-        self.refused(-32601, "no/suchMethod")
+        self.expect_refusal(-32601, "no/suchMethod")
 
     def end(self) -> int:
         """Close the input as a client that ends; return the exit code."""
@@ -122,14 +122,14 @@ class Talk:
 
     def __init__(self, server: Server, params: Json) -> None:
         self.server = server
-        self.started = params
+        self.start_result = params
         self.id: str = params["conversation"]["id"]
 
     def request(self, method: str, **params: Any) -> Any:
         return self.server.request(method, {"conversationId": self.id, **params})
 
-    def refused(self, code: int, method: str, **params: Any) -> RpcError:
-        return self.server.refused(code, method, {"conversationId": self.id, **params})
+    def expect_refusal(self, code: int, method: str, **params: Any) -> RpcError:
+        return self.server.expect_refusal(code, method, {"conversationId": self.id, **params})
 
     def send(self, words: str, **params: Any) -> Json:
         return self.request("conversation/sendMessage", content=text(words), **params)
@@ -151,7 +151,7 @@ class Talk:
 
         return self.server.wait_for_event(is_wanted, nth=nth)
 
-    def asked(self, method: str = "approval/request") -> Json:
+    def expect_request(self, method: str = "approval/request") -> Json:
         """Wait for the server's request of this method about the conversation."""
 
         def is_wanted(message: Json) -> bool:
@@ -160,7 +160,7 @@ class Talk:
 
         return self.server.wait_for(is_wanted)
 
-    def rest(self, nth: int = 1) -> Json:
+    def wait_until_idle(self, nth: int = 1) -> Json:
         """Wait until its `nth` turn has ended and the status has settled; return the turn."""
         turn = self.wait("turn.completed", nth)["event"]["turn"]
         self.server.wait_for_event(
@@ -196,7 +196,7 @@ class Bench:
         """Whether anything has come from a server."""
         self._popen = popen
         self._env = _environment(home, model.url)
-        self._shared: Server | None = None
+        self._server: Server | None = None
         self._servers: list[Server] = []
         self._talks: list[Talk] = []
         self._outcomes: dict[object, Any] = {}
@@ -204,11 +204,11 @@ class Bench:
     @property
     def server(self) -> Server:
         """One that is initialized and that other checks use, too."""
-        if self._shared is None or self._shared.process.poll() is not None:
-            self._shared = self.opened()
-        return self._shared
+        if self._server is None or self._server.process.poll() is not None:
+            self._server = self.open_server()
+        return self._server
 
-    def opened(self, params: Json | None = None, **block: Any) -> Server:
+    def open_server(self, params: Json | None = None, **block: Any) -> Server:
         """Start and initialize one, with the project open and trusted."""
         server = self.start()
         block_fields: Json = {"features": FEATURES, "settings": {"titles": False}, **block}
@@ -243,7 +243,7 @@ class Bench:
         self._talks.append(talk)
         return talk
 
-    def held(self, **params: Any) -> Talk:
+    def start_held_turn(self, **params: Any) -> Talk:
         """Start a conversation whose model has begun to answer and holds still."""
         talk = self.talk(HOLD, **params)
         self.server.wait_for(lambda m: is_delta(m) and m["params"]["conversationId"] == talk.id)
@@ -274,16 +274,16 @@ class Bench:
 
     def tidy(self, *, has_failed: bool) -> None:
         """End what the check has begun; after a failure, the next one finds a new server."""
-        is_whole = not has_failed and self._shared is not None and self._is_at_rest(self._shared)
+        is_whole = not has_failed and self._server is not None and self._is_at_rest(self._server)
         self._talks.clear()
-        keeps = [self._shared] if is_whole and self._shared else []
+        keeps = [self._server] if is_whole and self._server else []
         for server in self._servers:
             self.has_heard |= bool(server.messages)
             server.answer_nothing()
             if server not in keeps:
                 server.kill()
         self._servers = keeps
-        self._shared = keeps[0] if keeps else None
+        self._server = keeps[0] if keeps else None
 
     def _is_at_rest(self, server: Server) -> bool:
         """Close the conversations of the check; return whether that was possible."""

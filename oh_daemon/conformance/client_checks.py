@@ -110,7 +110,7 @@ class Drive:
         self._is_alive("B13", "a request after an unknown notification")
 
     def _converse(self) -> None:
-        start = self._asks("conversation/start")
+        start = self._request_from("conversation/start")
         self.note("C7", start["params"].get("content", True), "a message says something", start)
         result: Json = {"conversation": CONVERSATION, "options": [], "turnId": "t1"}
         self._answer(start, {**result, "noSuchField": 1})
@@ -186,7 +186,7 @@ class Drive:
         full_turn = {**turn, "usage": CONVERSATION["usage"], "startedAt": CONVERSATION["createdAt"]}
         self._event({"type": "turn.completed", "turn": full_turn})
         self._event({"type": "status.changed", "from": "running", "to": "idle"})
-        shutdown = self._asks("shutdown")
+        shutdown = self._request_from("shutdown")
         n_messages = len(self.client.messages)
         self._answer(shutdown, None)
         self.client.wait_for(lambda m: m.get("method") == "exit")
@@ -199,7 +199,7 @@ class Drive:
         code = part(answer, "error").get("code")
         self.note(rule, code == NO_METHOD, f"{what} is answered with -32601", answer)
 
-    def _asks(self, method: str) -> Json:
+    def _request_from(self, method: str) -> Json:
         return self.client.wait_for(lambda m: m.get("method") == method)
 
     def _all(self, method: str) -> list[Json]:
@@ -265,7 +265,7 @@ def _client_of(bench: Bench) -> Generator[Connection]:
             process.wait()
 
 
-def _look(rule: str) -> Check:
+def _parse_check(rule: str) -> Check:
     def run(bench: Bench) -> None:
         finding = bench.once(drive).findings.get(rule)
         if finding is None:
@@ -279,4 +279,4 @@ def _look(rule: str) -> Check:
 RULES = ("B1", "B11", "B12", "B13", "B14", "B18", "B22", "I1", "I10", "C7", "X8")
 OF_USERS = ("A3", "A5", "A7", "D1", "W2", "W3", "W7")
 """Rules of what a user does with the client; each is skipped where the client cannot do it."""
-CLIENT = [_look(rule) for rule in (*RULES, *OF_USERS)]
+CLIENT = [_parse_check(rule) for rule in (*RULES, *OF_USERS)]

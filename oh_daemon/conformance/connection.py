@@ -82,7 +82,7 @@ class Connection(RpcProcess):
     def send(self, message: bytes | Json | list[Any]) -> None:
         """Send one well-formed frame, whatever its body is."""
         if isinstance(message, dict):
-            with self._changed:
+            with self._condition:
                 self.ordering.on_sent(message)
         self.send_raw(frame(message))
 
@@ -111,7 +111,7 @@ class Connection(RpcProcess):
 
     def answer_to(self, request_id: Any, *, within_s: float | None = None, nth: int = 1) -> Json:
         """Wait for the `nth` answer with this id, and return the whole message."""
-        with self._changed:
+        with self._condition:
             answers = self._answers[json.dumps(request_id)]
         self._wait(lambda: len(answers) >= nth, within_s)
         return answers[nth - 1]
@@ -174,7 +174,7 @@ class Connection(RpcProcess):
     def _on_constant(self, name: str) -> None:
         self.problems.append(f"{name} is not JSON")
 
-    def _take(self, message: Json) -> None:
+    def _accept(self, message: Json) -> None:
         self.ordering.on_received(message)
         if "method" not in message:
             self._answers[json.dumps(message["id"])].append(message)

@@ -8,21 +8,21 @@ from uuid import uuid4
 from oh_daemon.conformance.bench import Bench, Talk, checks, expect, text
 from oh_daemon.conformance.order_checks import Session, busy, play_session, release
 from oh_daemon.conformance.rpc_process import Json
-from oh_daemon.conformance.scripted_model import HOLD, say
+from oh_daemon.conformance.scripted_model import HOLD, script_reply
 
 
-def accepted(bench: Bench) -> None:
-    talk = bench.held()
+def acceptance(bench: Bench) -> None:
+    talk = bench.start_held_turn()
     expect(not talk.events("turn.completed"), "the model has not answered yet")
     talk.request("conversation/interrupt")
-    bench.model.play(say("At last."))
+    bench.model.play(script_reply("At last."))
     result = talk.send("And now?", wait="completed")
     expect(result["finalText"] == "At last.", "the answer waits for the end", result)
 
 
 def not_open(bench: Bench) -> None:
     params = {"conversationId": "no-such-conversation", "content": text("Hi")}
-    bench.server.refused(-31002, "conversation/sendMessage", params)
+    bench.server.expect_refusal(-31002, "conversation/sendMessage", params)
 
 
 def starts(bench: Bench) -> None:
@@ -34,20 +34,20 @@ def starts(bench: Bench) -> None:
 
 
 def opens(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     results = [talk.request("conversation/open", replay="none") for _ in range(2)]
     n_before, last = len(talk.events()), results[1]["lastSeq"]
-    bench.model.play(say("Again."))
+    bench.model.play(script_reply("Again."))
     talk.send("Once more.")
-    talk.rest(2)
+    talk.wait_until_idle(2)
     seqs = [each["seq"] for each in talk.events()[n_before:]]
     expect(seqs == list(range(last + 1, last + 1 + len(seqs))), f"lastSeq {last}, then {seqs}")
 
 
 def subscriptions(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     talk.request("conversation/unsubscribe")
     n_before = len(talk.events())
     talk.send("Silently.", wait="completed")
@@ -58,14 +58,14 @@ def subscriptions(bench: Bench) -> None:
 
 
 def at_rest(bench: Bench) -> None:
-    busy(bench).refused(-31003, "conversation/close")
+    busy(bench).expect_refusal(-31003, "conversation/close")
 
 
 def blank(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
-    talk.refused(-32602, "conversation/sendMessage", content=text(" \n"))
-    bench.server.refused(-32602, "conversation/start", {"content": text("")})
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
+    talk.expect_refusal(-32602, "conversation/sendMessage", content=text(" \n"))
+    bench.server.expect_refusal(-32602, "conversation/start", {"content": text("")})
     expect(len(talk.events("turn.started")) == 1, "no turn may begin")
 
 
@@ -85,15 +85,15 @@ def deliveries(bench: Bench) -> None:
 def other_turn(bench: Bench) -> None:
     talk = busy(bench)
     params = {"content": text("Hi"), "expectedTurnId": "no-such-turn"}
-    talk.refused(-31005, "conversation/sendMessage", **params)
+    talk.expect_refusal(-31005, "conversation/sendMessage", **params)
 
 
-def queued(bench: Bench) -> None:
+def queued_messages(bench: Bench) -> None:
     talk = busy(bench)
     for words in ("Second.", "Third."):
         talk.send(words, delivery="queue")
     release(talk)
-    talk.rest(3)
+    talk.wait_until_idle(3)
     kinds = {"turn.started", "turn.completed"}
     turns = [each["event"]["type"] for each in talk.events(*kinds)]
     expect(turns == ["turn.started", "turn.completed"] * 3, f"the turns are {turns}")
@@ -103,12 +103,12 @@ def queued(bench: Bench) -> None:
 
 
 def interrupts(bench: Bench) -> None:
-    talk = bench.held()
+    talk = bench.start_held_turn()
     result = talk.request("conversation/interrupt", turnId="no-such-turn")
     expect(result["status"] == "running", "another turn goes on", result)
     while bench.model.hung_up.acquire(blocking=False):
         pass
-    result = talk.request("conversation/interrupt", turnId=talk.started["turnId"])
+    result = talk.request("conversation/interrupt", turnId=talk.start_result["turnId"])
     expect(result["status"] == "interrupted", "the turn is over", result)
     turn = talk.events("turn.completed")[0]["event"]["turn"]
     expect(turn["status"] == "interrupted", "it says so", turn)
@@ -123,12 +123,15 @@ def pauses(bench: Bench) -> None:
     talk.wait("turn.paused")
     expect(not talk.events("turn.completed"), "the turn stays open")
     turn = talk.request("conversation/resume")["turnId"]
-    expect(talk.rest()["id"] == turn == talk.started["turnId"], f"resume goes on with {turn}")
+    expect(
+        talk.wait_until_idle()["id"] == turn == talk.start_result["turnId"],
+        f"resume goes on with {turn}",
+    )
 
 
 def lists_change(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     talk.request("conversation/unsubscribe")
     bench.model.play(HOLD)
     talk.send("Go on.")
@@ -146,7 +149,7 @@ def lists_change(bench: Bench) -> None:
 
 def pages(bench: Bench) -> None:
     for _ in range(2):
-        bench.talk(say("Hello.")).rest()
+        bench.talk(script_reply("Hello.")).wait_until_idle()
     first = bench.server.request("conversation/list", {"limit": 1})
     more = {"limit": 1, "cursor": first["nextCursor"]}
     second = bench.server.request("conversation/list", more)
@@ -175,7 +178,7 @@ def _record(live: Json) -> Json:
 
 def _again(bench: Bench, session: Session) -> Talk:
     """Return the conversation of a session on the present server."""
-    return Talk(bench.server, session.talk.started)
+    return Talk(bench.server, session.talk.start_result)
 
 
 def pages_of_events(bench: Bench) -> None:
@@ -198,36 +201,36 @@ def pages_of_events(bench: Bench) -> None:
     expect(kinds == ["turn.started"] * len(session.turns), f"of the type turn.started: {kinds}")
 
 
-def repeated(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+def repeated_requests(bench: Bench) -> None:
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     first, second = (talk.send("Twice.", clientRequestId="k1") for _ in range(2))
-    talk.rest(2)
+    talk.wait_until_idle(2)
     expect(second == {**first, "duplicate": True}, "the second repeats the first", first, second)
     n_turns = len(talk.events("turn.started"))
     expect(n_turns == 2, f"{n_turns} turns have begun")  # noqa: PLR2004
 
 
 def other_params(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     talk.send("This.", clientRequestId="k2")
     params = {"content": text("That."), "clientRequestId": "k2"}
-    talk.refused(-31016, "conversation/sendMessage", **params)
+    talk.expect_refusal(-31016, "conversation/sendMessage", **params)
 
 
 def repeated_starts(bench: Bench) -> None:
     name = uuid4().hex
-    first, second = (bench.talk(say("Hello."), clientRequestId=name) for _ in range(2))
-    is_right = first.id == second.id and second.started.get("duplicate") is True
-    expect(is_right, "the second is the first", first.started, second.started)
-    first.rest()
+    first, second = (bench.talk(script_reply("Hello."), clientRequestId=name) for _ in range(2))
+    is_right = first.id == second.id and second.start_result.get("duplicate") is True
+    expect(is_right, "the second is the first", first.start_result, second.start_result)
+    first.wait_until_idle()
     first.send("The same id, another method.", clientRequestId=name)
 
 
 def repeated_messages(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     first, second = (talk.send("Twice.", clientMessageId="k4") for _ in range(2))
     is_right = second.get("duplicate") and first["messageId"] == second["messageId"]
     expect(is_right, "the second repeats the first", first, second)
@@ -247,7 +250,7 @@ def repeated_waits(bench: Bench) -> None:
 CONVERSATIONS = checks(
     "core",
     {
-        "C1": accepted,
+        "C1": acceptance,
         "C2": not_open,
         "C3": starts,
         "C4": opens,
@@ -256,14 +259,14 @@ CONVERSATIONS = checks(
         "C7": blank,
         "C8": deliveries,
         "C9": other_turn,
-        "C10": queued,
+        "C10": queued_messages,
         "C11": interrupts,
         "C12": pauses,
         "C14": lists_change,
         "C17": pages,
         "R1": replays,
         "R6": pages_of_events,
-        "K1": repeated,
+        "K1": repeated_requests,
         "K2": other_params,
         "K3": repeated_starts,
         "K4": repeated_messages,

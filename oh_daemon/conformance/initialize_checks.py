@@ -60,7 +60,7 @@ def other_versions(bench: Bench) -> None:
         {"initializationOptions": {"ohDaemon": params}},
         {"capabilities": {"experimental": {"ohDaemon": params}}},
     ):
-        error = server.refused(-31022, "initialize", place)
+        error = server.expect_refusal(-31022, "initialize", place)
         majors = [each["major"] for each in error.data["supported"]]
         expect(1 in majors, "supported must name version 1", error.data)
     server.initialize(protocolVersion={"major": 1})
@@ -102,7 +102,7 @@ WRONG_TYPES: dict[str, Json] = {
 def wrong_types(bench: Bench) -> None:
     server = bench.start()
     for path, params in WRONG_TYPES.items():
-        error = server.refused(-32602, "initialize", params)
+        error = server.expect_refusal(-32602, "initialize", params)
         expect(error.data["errors"][0]["path"] == path, f"the path is {path}", error.data)
     server.initialize()
 
@@ -127,7 +127,7 @@ def limits(bench: Bench) -> None:
 
 def field_too_large(bench: Bench) -> None:
     words = "x" * (limits_of(bench.server)["textPartBytes"] + 1)
-    bench.server.refused(-32602, "conversation/start", {"content": text(words)})
+    bench.server.expect_refusal(-32602, "conversation/start", {"content": text(words)})
 
 
 def kinds_of_errors(bench: Bench) -> None:
@@ -145,13 +145,13 @@ def retryable(bench: Bench) -> None:
 
 def fields_of_errors(bench: Bench) -> None:
     for path, params in (("limit", {"limit": "3"}), ("limit", {"limit": -1})):
-        [error] = bench.server.refused(-32602, "conversation/list", params).data["errors"]
+        [error] = bench.server.expect_refusal(-32602, "conversation/list", params).data["errors"]
         is_right = error["path"] == path and error["code"] in FIELD_CODES and error["message"]
         expect(is_right, f"requests was {params}", error)
 
 
 def values_are_private(bench: Bench) -> None:
-    error = bench.server.refused(-32602, "conversation/list", {"limit": "hunter2-hunter2"})
+    error = bench.server.expect_refusal(-32602, "conversation/list", {"limit": "hunter2-hunter2"})
     expect("hunter2" not in str(error), "the value is in the error", str(error))
 
 
@@ -165,12 +165,12 @@ def vendors(bench: Bench) -> None:
     server.initialize(features={**FEATURES, "_acmeTicket": True}, settings={"_acme": 1}, _acme={})
     unknown = block_of(server)["understood"]["unknown"]
     expect(not unknown, f"these are no mistakes: {unknown}")
-    server.refused(-32601, "_acme/ticket")
+    server.expect_refusal(-32601, "_acme/ticket")
 
 
 def unknown_values(bench: Bench) -> None:
     params = {"conversationId": "no", "content": text("Hi"), "delivery": "someday"}
-    error = bench.server.refused(-32602, "conversation/sendMessage", params)
+    error = bench.server.expect_refusal(-32602, "conversation/sendMessage", params)
     codes = [each["code"] for each in error.data["errors"]]
     expect(codes == ["unknown"], f"the codes are {codes}", error.data)
     bench.start().initialize(client={"kind": "someday"})

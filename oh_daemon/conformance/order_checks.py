@@ -8,7 +8,7 @@ from typing import Any
 from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta
 from oh_daemon.conformance.ordering import TRANSITIONS
 from oh_daemon.conformance.rpc_process import Json, NoAnswer, part
-from oh_daemon.conformance.scripted_model import call, say
+from oh_daemon.conformance.scripted_model import call, script_reply
 
 RESULT: Json = {"content": [{"type": "text", "text": "probed"}]}
 PAUSES = {"paused"}
@@ -32,12 +32,14 @@ def busy(bench: Bench, **params: Any) -> Talk:
     """Start a conversation whose turn goes on until `release`: a tool of the client runs."""
     bench.server.answer("tool/call", leave_open)
     talk = bench.talk(call("look", n=1), **params)
-    talk.asked("tool/call")
+    talk.expect_request("tool/call")
     return talk
 
 
 def release(talk: Talk) -> None:
-    talk.server.send({"jsonrpc": "2.0", "id": talk.asked("tool/call")["id"], "result": RESULT})
+    talk.server.send(
+        {"jsonrpc": "2.0", "id": talk.expect_request("tool/call")["id"], "result": RESULT}
+    )
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,11 @@ def play_session(bench: Bench) -> Session:
     server.answer("approval/request", allow)
     server.answer("tool/call", lambda _params: RESULT)
     n_messages, n_before = len(server.messages), len(server.ordering.violations)
-    talk = bench.talk(say("One ", "two ", "three."))
-    turns = [talk.rest()]
-    bench.model.play(call("look", n=1), call("probe", n=2), say("It is done."))
+    talk = bench.talk(script_reply("One ", "two ", "three."))
+    turns = [talk.wait_until_idle()]
+    bench.model.play(call("look", n=1), call("probe", n=2), script_reply("It is done."))
     talk.send("Go on.", clientRequestId="session-2")
-    turns.append(talk.rest(2))
+    turns.append(talk.wait_until_idle(2))
     messages = [each for each in server.messages[n_messages:] if _is_about(each, talk.id)]
     return Session(talk, turns, messages, server.ordering.offences[n_before:])
 

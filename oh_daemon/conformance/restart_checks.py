@@ -23,7 +23,7 @@ from oh_daemon.conformance.bench import (
 )
 from oh_daemon.conformance.order_checks import RESULT, leave_open
 from oh_daemon.conformance.rpc_process import Json
-from oh_daemon.conformance.scripted_model import call, say
+from oh_daemon.conformance.scripted_model import call, script_reply
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Crash:
 
     before: dict[str, list[Json]]
     """Conversation -> its events as they came."""
-    opened: dict[str, Json]
+    open_results: dict[str, Json]
     """Conversation -> how the next server answered `conversation/open`."""
-    waiting: str
-    running: str
+    waiting_id: str
+    running_id: str
     approval: Json
     question: Json
     """The approval as the next server asked for it."""
@@ -49,17 +49,17 @@ class Crash:
 
 
 def play_crash(bench: Bench) -> Crash:
-    one = bench.opened()
+    one = bench.open_server()
     for method in ("approval/request", "tool/call"):
         one.answer(method, leave_open)
     name = uuid4().hex
     first = bench.talk(call("probe", n=1), server=one, clientRequestId=name)
-    approval = first.asked()["params"]
+    approval = first.expect_request()["params"]
     one.wait_for_event(
         lambda each: each["conversationId"] == first.id and each["event"].get("to") == "waiting"
     )
     second = bench.talk(call("look", n=2), server=one)
-    second.asked("tool/call")
+    second.expect_request("tool/call")
     one.kill()
     before = {each.id: each.events() for each in (first, second)}
     return _after(bench, name, first, second, before, approval)
@@ -73,19 +73,19 @@ def _after(
     before: dict[str, list[Json]],
     approval: Json,
 ) -> Crash:
-    bench.model.play(say("It is done."))
-    two = bench.opened()
+    bench.model.play(script_reply("It is done."))
+    two = bench.open_server()
     two.answer("approval/request", leave_open)
     two.answer("tool/call", lambda _params: RESULT)
     tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
-    first_talk, second_talk = (Talk(two, each.started) for each in (first, second))
+    first_talk, second_talk = (Talk(two, each.start_result) for each in (first, second))
     params: Json = {"afterSeq": 0, "replay": "events", "limit": 500}
     more = {**params, "clientTools": tools["clientTools"]}
     answer_by_id = {
         each.id: each.request("conversation/open", **more) for each in (first_talk, second_talk)
     }
     again = two.request("conversation/start", {**tools, "clientRequestId": name})
-    question = first_talk.asked()["params"]
+    question = first_talk.expect_request()["params"]
     response = respond(first_talk, approval)
     two.is_alive()
     early = calls_of(first_talk)
@@ -94,9 +94,9 @@ def _after(
     calls = [*calls_of(first_talk), *calls_of(second_talk)]
     return Crash(
         before=before,
-        opened=answer_by_id,
-        waiting=first.id,
-        running=second.id,
+        open_results=answer_by_id,
+        waiting_id=first.id,
+        running_id=second.id,
         approval=approval,
         question=question,
         response=response,
@@ -110,7 +110,7 @@ def _after(
 def logged_first(bench: Bench) -> None:
     crash = bench.once(play_crash)
     for conversation, events in crash.before.items():
-        records = [json.dumps(each) for each in crash.opened[conversation]["events"]]
+        records = [json.dumps(each) for each in crash.open_results[conversation]["events"]]
         for live in events:
             record = {k: v for k, v in live.items() if k not in {"conversationId", "epoch"}}
             expect(json.dumps(record) in records, "this event is not in the log", live)
@@ -118,21 +118,26 @@ def logged_first(bench: Bench) -> None:
 
 def seq_goes_on(bench: Bench) -> None:
     crash = bench.once(play_crash)
-    last, seqs = crash.opened[crash.waiting]["lastSeq"], [each["seq"] for each in crash.after]
-    expect(last >= crash.before[crash.waiting][-1]["seq"], f"lastSeq is {last} after the restart")
+    last, seqs = (
+        crash.open_results[crash.waiting_id]["lastSeq"],
+        [each["seq"] for each in crash.after],
+    )
+    expect(
+        last >= crash.before[crash.waiting_id][-1]["seq"], f"lastSeq is {last} after the restart"
+    )
     is_right = seqs == list(range(last + 1, last + 1 + len(seqs)))
     expect(is_right and seqs, f"lastSeq was {last}, then came {seqs}")
 
 
 def same_epoch(bench: Bench) -> None:
     crash = bench.once(play_crash)
-    epochs = {each["epoch"] for each in (*crash.before[crash.waiting], *crash.after)}
+    epochs = {each["epoch"] for each in (*crash.before[crash.waiting_id], *crash.after)}
     expect(len(epochs) == 1, f"no record was lost, and the epochs are {epochs}")
 
 
 def outcome_unknown(bench: Bench) -> None:
     crash = bench.once(play_crash)
-    opened_id = crash.opened[crash.running]
+    opened_id = crash.open_results[crash.running_id]
     ends = [
         e["event"]["item"] for e in opened_id["events"] if e["event"]["type"] == "item.completed"
     ]
@@ -142,13 +147,13 @@ def outcome_unknown(bench: Bench) -> None:
     info = opened_id["conversation"]
     status = (info["status"], info.get("statusReason"))
     expect(status == ("paused", "daemonRestarted"), f"the status is {status}", info)
-    again = [each for each in crash.calls if each["conversationId"] == crash.running]
+    again = [each for each in crash.calls if each["conversationId"] == crash.running_id]
     expect(not again, "it may not run again", *again)
 
 
 def survives(bench: Bench) -> None:
     crash = bench.once(play_crash)
-    ids = [each["id"] for each in crash.opened[crash.waiting]["pending"]]
+    ids = [each["id"] for each in crash.open_results[crash.waiting_id]["pending"]]
     expect(ids == [crash.approval["id"]], f"pending are {ids}", crash.approval)
     same = [each["id"] == crash.approval["id"] for each in (crash.question, crash.approval)]
     expect(all(same), "it is asked again under the same id", crash.question)
@@ -163,9 +168,9 @@ def survives(bench: Bench) -> None:
 
 
 def other_process(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
-    other_server = bench.opened()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
+    other_server = bench.open_server()
     request_params = {"conversationId": talk.id}
     answer = other_server.answer_to(other_server.send_request("conversation/open", request_params))
     if "result" in answer:
@@ -216,17 +221,17 @@ def needing(*methods: str) -> Callable[[Callable[[Bench], None]], Callable[[Benc
 
 @needing("conversation/delete")
 def deletes(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     for _ in range(2):
         talk.request("conversation/delete")
-    talk.refused(-31002, "conversation/read")
+    talk.expect_refusal(-31002, "conversation/read")
 
 
 @needing("conversation/update")
 def updates(bench: Bench) -> None:
-    talk = bench.talk(say("Hello."), title="The first title")
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."), title="The first title")
+    talk.wait_until_idle()
     talk.request("conversation/update", tags=["a"])
     info = talk.request("conversation/update", archived=True)["conversation"]
     values: Any = (info["title"], info["tags"], info["archived"])
@@ -236,10 +241,10 @@ def updates(bench: Bench) -> None:
 @needing("conversation/ask")
 def asks_aside(bench: Bench) -> None:
     """A question beside the work is answered by the model and leaves no item."""
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     n_before = len(talk.events("item.completed"))
-    bench.model.play(say("Because."))
+    bench.model.play(script_reply("Because."))
     result = talk.request("conversation/ask", question="Why?")
     expect(result["text"] == "Because.", "the answer is the model's", result)
     expect(len(talk.events("item.completed")) == n_before, "it leaves no item")
@@ -248,8 +253,8 @@ def asks_aside(bench: Bench) -> None:
 @needing("conversation/fork")
 def forks(bench: Bench) -> None:
     """A fork is a conversation of its own, and the original does not change."""
-    talk = bench.talk(say("Hello."))
-    talk.rest()
+    talk = bench.talk(script_reply("Hello."))
+    talk.wait_until_idle()
     fork = talk.request("conversation/fork")["conversation"]
     expect(fork["id"] != talk.id, "a fork is a conversation of its own", fork)
     last = talk.request("conversation/open", replay="none")["lastSeq"]

@@ -61,7 +61,7 @@ class RpcProcess:
         self.messages: list[Json] = []
         self._handlers: dict[str, Handler] = {}
         self._ids = count(1)
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._is_at_end = False
         self._writing = threading.Lock()
         self._may_read = threading.Event()
@@ -87,7 +87,7 @@ class RpcProcess:
         """Return the next message, None at the end."""
         raise NotImplementedError
 
-    def _take(self, message: Json) -> None:
+    def _accept(self, message: Json) -> None:
         """Check a message that has just come; nobody has seen it yet."""
         raise NotImplementedError
 
@@ -139,8 +139,8 @@ class RpcProcess:
 
     def _wait(self, is_done: Callable[[], bool], within_s: float | None = None) -> None:
         within_s = self.within_s if within_s is None else within_s
-        with self._changed:
-            self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
+        with self._condition:
+            self._condition.wait_for(lambda: is_done() or self._is_at_end, within_s)
             if not is_done():
                 raise Missing(
                     f"it did not come within {within_s} s; at end: {self._is_at_end};"
@@ -158,15 +158,15 @@ class RpcProcess:
                 while (message := self._read_message(stream_copy)) is not None:
                     self._may_read.wait()
                     self._on_message(message)
-        with self._changed:
+        with self._condition:
             self._is_at_end = True
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _on_message(self, message: Json) -> None:
-        with self._changed:
+        with self._condition:
             self.messages.append(message)
-            self._take(message)
-            self._changed.notify_all()
+            self._accept(message)
+            self._condition.notify_all()
         if "method" in message and "id" in message:
             # A handler may wait for the test, and the test for other messages.
             answering = threading.Thread(
@@ -191,9 +191,9 @@ class RpcProcess:
 
     def _read_stderr(self) -> None:
         while data := os.read(self._pipe("stderr").fileno(), 65536):
-            with self._changed:
+            with self._condition:
                 self._stderr.append(data)
-                self._changed.notify_all()
+                self._condition.notify_all()
 
 
 def _refuse(_params: Json) -> None:

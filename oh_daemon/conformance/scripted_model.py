@@ -44,7 +44,7 @@ Script = Callable[[Json], Reply | None]
 """Makes a reply to a request; None leaves the request to others, and waits for another."""
 
 
-def say(*pieces: str) -> Reply:
+def script_reply(*pieces: str) -> Reply:
     return Reply(pieces)
 
 
@@ -90,7 +90,7 @@ class ScriptedModel:
             reply = first(request) if callable(first) else first
             if reply is not None:
                 self._script.pop(0)
-            return self._number, reply or say("Done.")
+            return self._number, reply or script_reply("Done.")
 
 
 class _Endpoint(ThreadingHTTPServer):
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(body)
         number, reply = self._model.next_reply(request)
         if reply.is_held:
-            self._hold(_events(number, reply)[: len(reply.pieces)])
+            self._hold_back(_events(number, reply)[: len(reply.pieces)])
         elif request.get("stream"):
             body = b"".join(_events(number, reply)) + b"data: [DONE]\n\n"
             self._answer(body, "text/event-stream")
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _hold(self, parts: list[bytes]) -> None:
+    def _hold_back(self, parts: list[bytes]) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")

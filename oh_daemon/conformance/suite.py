@@ -42,7 +42,7 @@ class Outcome:
     id: str
     profile: str
     status: str
-    """`passed`, `failed` or `skipped`."""
+    """`passed`, `failed` or `skipped_paths`."""
     rule: str
     problem: str
     frames: Sequence[str]

@@ -115,14 +115,14 @@ def _folders(search: _Search) -> Iterator[Found]:
                 part = ResourceLinkPart(uri=uri, name=f"{name}/")
                 detail = folder.name if len(search.folders) > 1 else None
                 item = m.ContextItem(kind="folder", label=f"{name}/", detail=detail, part=part)
-                yield _ranked(rank, item)
+                yield _rank_item(rank, item)
 
 
 def _changes(search: _Search) -> Iterator[Found]:
     rank = search.query.rank("git-diff")
     if rank is not None and any((folder / ".git").exists() for folder in search.folders):
         part, detail = ResourceLinkPart(uri=GIT_DIFF, name="git-diff"), "since the last commit"
-        yield _ranked(
+        yield _rank_item(
             rank, m.ContextItem(kind="changes", label="git-diff", detail=detail, part=part)
         )
 
@@ -131,7 +131,7 @@ def _pages(search: _Search) -> Iterator[Found]:
     url = search.params.query
     if _PAGE.fullmatch(url):
         part, detail = ResourceLinkPart(uri=url, name=url, fetch=True), "fetched when you send"
-        yield _ranked((0, 0, 0), m.ContextItem(kind="page", label=url, detail=detail, part=part))
+        yield _rank_item((0, 0, 0), m.ContextItem(kind="page", label=url, detail=detail, part=part))
 
 
 def _symbols(search: _Search) -> Iterator[Found]:
@@ -151,7 +151,7 @@ def _symbols(search: _Search) -> Iterator[Found]:
     for symbol in symbols:
         if symbol.location is not None:
             # Keep a name that the query does not match: the server may match in another way.
-            yield _ranked(search.query.rank(symbol.name) or _WORST, _symbol_item(symbol))
+            yield _rank_item(search.query.rank(symbol.name) or _WORST, _symbol_item(symbol))
 
 
 def _symbol_item(symbol: CodeSymbol) -> m.ContextItem:
@@ -164,14 +164,14 @@ def _symbol_item(symbol: CodeSymbol) -> m.ContextItem:
 
 
 def _conversations(search: _Search) -> Iterator[Found]:
-    for summary in search.conversations.listed(search.folders):
+    for summary in search.conversations.summaries(search.folders):
         conversation_id, title = summary["id"], summary["title"]
         rank = search.query.rank(title)
         if rank is None or summary["archived"] or conversation_id == search.params.conversation_id:
             continue
         part = ResourceLinkPart(uri=LOG_SCHEME + conversation_id, name=title)
         detail = summary["updatedAt"][:10]
-        yield _ranked(
+        yield _rank_item(
             rank, m.ContextItem(kind="conversation", label=title, detail=detail, part=part)
         )
 
@@ -183,7 +183,7 @@ def _commands(search: _Search) -> Iterator[Found]:
             part = CommandPart(name=command.name)
             label, detail = f"/{command.name}", command.description
             item = m.ContextItem(kind="command", label=label, detail=detail, part=part)
-            yield _ranked(rank, item)
+            yield _rank_item(rank, item)
 
 
 def _skills(search: _Search) -> Iterator[Found]:
@@ -192,10 +192,10 @@ def _skills(search: _Search) -> Iterator[Found]:
         if rank is not None and skill.problem is None and skill.kind != "always":
             part, detail = SkillPart(name=skill.name), skill.description
             item = m.ContextItem(kind="skill", label=skill.name, detail=detail, part=part)
-            yield _ranked(rank, item)
+            yield _rank_item(rank, item)
 
 
-def _ranked(rank: Rank, item: m.ContextItem) -> Found:
+def _rank_item(rank: Rank, item: m.ContextItem) -> Found:
     return (rank[0], 1, *rank[1:]), item
 
 

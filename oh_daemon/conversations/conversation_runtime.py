@@ -55,7 +55,7 @@ from oh_daemon.storage.event_log import LogFile
 from oh_daemon.system.spawner import Spawners
 from oh_daemon.workspace.arbiter import REBASED
 from oh_daemon.workspace.path_classes import Disk
-from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
+from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, printable, real_path
 
 BuiltinName = Literal[
     "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
@@ -230,7 +230,7 @@ class Workbench:
 
     def _workspace_tools(self, context: ConversationContext) -> list[Tool]:
         folders, documents = self.folders, self.documents
-        self._unsaved: frozenset[Path] = frozenset()
+        self._unsaved_paths: frozenset[Path] = frozenset()
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
@@ -287,7 +287,7 @@ class Workbench:
         own = self.documents.unsaved_agent_edits()
         unsaved_paths = frozenset(self.documents.unsaved_texts()) - {*own}
         # What a command reads is known only of what it names: all is said once.
-        news, self._unsaved = unsaved_paths - self._unsaved, unsaved_paths
+        news, self._unsaved_paths = unsaved_paths - self._unsaved_paths, unsaved_paths
         paths = {path for path in unsaved_paths if path.name in command}
         rows = [_EDITS_UNSAVED.format(_names(own))] if own else []
         rows += [_TEXT_UNSAVED.format(_names(sorted(paths | news)))] if paths | news else []
@@ -368,7 +368,7 @@ def owner_of(conversation: Conversation, recipe: Recipe) -> str:
 
 
 def _names(paths: Iterable[Path]) -> str:
-    return ", ".join(shown(path.name) for path in paths)
+    return ", ".join(printable(path.name) for path in paths)
 
 
 def _paths_of(item: plain.ToolItem) -> list[Path]:

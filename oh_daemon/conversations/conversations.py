@@ -75,7 +75,11 @@ class Conversations:
         self.context = context
         self._equip = equip
         self.here = here or Here()
-        self._lock, self._live, self._followed = self.here.lock, self.here.live, self.here.followed
+        self._lock, self._live, self._followed_logs = (
+            self.here.lock,
+            self.here.live,
+            self.here.followed_logs,
+        )
         self._entries: dict[str, Entry] = {}
 
     def start(
@@ -166,7 +170,7 @@ class Conversations:
                 model = settings.model or user.models.require_default()
                 repairs = (*repairs, begin_again(live, place, settings, model))
             live.take_up(moved_from)
-        live.repaired = repairs if is_own else (*repairs, FOREIGN)
+        live.repairs = repairs if is_own else (*repairs, FOREIGN)
         return self._add(live, at_work=at_work)
 
     def open_or_follow(
@@ -205,22 +209,22 @@ class Conversations:
                 on_over(followed_log)
 
         with self._lock:
-            self._followed[followed_log.id] = followed_log
+            self._followed_logs[followed_log.id] = followed_log
         followed_log.start(over)
 
     def find_followed(self, conversation_id: str) -> Followed | None:
         """Return the conversation of another process that is followed here, or None."""
         with self._lock:
-            return self._followed.get(conversation_id)
+            return self._followed_logs.get(conversation_id)
 
     def all_followed(self) -> list[Followed]:
         with self._lock:
-            return list(self._followed.values())
+            return list(self._followed_logs.values())
 
     def leave(self, conversation_id: str) -> None:
         """Stop following the conversation."""
         with self._lock:
-            followed_log = self._followed.pop(conversation_id, None)
+            followed_log = self._followed_logs.pop(conversation_id, None)
         if followed_log is not None:
             followed_log.leave()
 
@@ -312,7 +316,7 @@ class Conversations:
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
             )
         folders = [*paths_from_uris(live.conversation.state.folders), *folders]
-        for child in self.listed(folders, conversation_id):
+        for child in self.summaries(folders, conversation_id):
             self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
         live.remove_isolation()
@@ -342,7 +346,7 @@ class Conversations:
             each.close(deadline_s / 2)
             self._keep_summary(each)
 
-    def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
+    def summaries(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
         # Of live ones the stored summary is behind the log, so the catalog would read the log.
         histories = [*(live.conversation.journal for live in self.all_live()), *self.all_followed()]
@@ -386,7 +390,7 @@ class Conversations:
     def _require_room(self) -> None:
         limit = self.context.user.settings.of(None).settings.max_open_conversations
         with self._lock:
-            n_open = len(self._live) + len(self._followed)
+            n_open = len(self._live) + len(self._followed_logs)
         if n_open >= limit:
             raise OverloadedError(
                 f"{n_open} conversations are open, which is the limit; close one",

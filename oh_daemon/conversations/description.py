@@ -14,24 +14,24 @@ from oh_daemon.storage.catalog import summary_of
 
 def summarize(history: History) -> Json:
     """Return the summary that lists show of a live conversation, as for a closed one."""
-    with history.changed:
+    with history.condition:
         return summary_of(history.state)
 
 
 def status_of(history: History) -> str:
     """Return the status alone, without waiting for the conversation."""
     # A change of status that could not be logged is not in the state.
-    return history.state.status if history.halted is None else "paused"
+    return history.state.status if history.storage_error is None else "paused"
 
 
 def describe(history: History) -> ConversationInfo:
     """Describe a live or followed conversation."""
-    with history.changed:
+    with history.condition:
         lock: Json = {"mine": True}
         if isinstance(history, Followed):
             lock = {"mine": False, "pid": history.owner.get("pid")}
         info = describe_state(history.state, lock=lock, epoch=history.epoch)
-        if history.halted is None:
+        if history.storage_error is None:
             return info
         # This change of status could not be logged, so the state does not show it.
         return info.model_copy(update={"status": "paused", "status_reason": "storage"})

@@ -34,7 +34,7 @@ class Followed(History):
         self.owner = owner
         super().__init__(state, self._tail, epoch=epoch)
         self.listeners.extend(listeners)
-        self.repaired: tuple[str, ...] = ()
+        self.repairs: tuple[str, ...] = ()
         """Always empty: a reader repairs nothing."""
         self._is_left = False
         self._thread: threading.Thread | None = None
@@ -55,7 +55,7 @@ class Followed(History):
 
     def leave(self) -> None:
         """Stop following: listeners get no more events."""
-        with self.changed:
+        with self.condition:
             if self._is_left:
                 return
             self._is_left = True
@@ -70,7 +70,7 @@ class Followed(History):
                 pass
             self._read_on()  # What the writer wrote just before it ended.
         finally:
-            with self.changed:
+            with self.condition:
                 is_left, self._is_left = self._is_left, True
             self.owner = {}
             self._release()
@@ -85,7 +85,7 @@ class Followed(History):
     def _read_on(self) -> bool:
         """Apply new records; return False when no more will come."""
         lines, goes_on = self._tail.read_on()
-        with self.changed:
+        with self.condition:
             if self._is_left:
                 return False
             self.take_in(lines)

@@ -53,7 +53,7 @@ def conversation_list(
         cancel.raise_if_cancelled()
         return line_in(catalogs, conversation_id, words)
 
-    summaries = conversations.listed(homes, params.parent_id)
+    summaries = conversations.summaries(homes, params.parent_id)
     return page_of(summaries, params, only, describe_listed, line_of)
 
 
@@ -66,7 +66,7 @@ def conversation_read(
         info = describe_state(state, lock={"mine": False}, epoch=epoch)
         return _items_before(params, state, info)
     # Folding the log again for each page would take as long as all of the pages together.
-    with history.changed:
+    with history.condition:
         return _items_before(params, history.state, describe(history))
 
 
@@ -86,7 +86,7 @@ def conversation_events(
 ) -> Json:
     history = conversations.find_history(params.conversation_id)
     if history is not None:
-        with history.changed:
+        with history.condition:
             last, epoch = history.state.seq, history.epoch
         read_range = history.log.read_range
     else:
@@ -130,7 +130,7 @@ def usage_read(
         records = conversations.read(params.conversation_id, folders)[1]
     for record in records:
         bill.add(record)
-    return UsageReadResult.model_validate(bill.rendered())
+    return UsageReadResult.model_validate(bill.render())
 
 
 def tool_list(

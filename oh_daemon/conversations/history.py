@@ -20,8 +20,8 @@ from oh_daemon.features.review.file_history import Past, pasts_of, restore
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History, new_id
 from oh_daemon.kernel.notices import caveat_of
-from oh_daemon.kernel.records import begin_of_item, begin_of_message, fork_records, standing
-from oh_daemon.kernel.recovery import dropped, stopping_events, withdrawn_offers
+from oh_daemon.kernel.records import begin_of_item, begin_of_message, fork_records, standing_records
+from oh_daemon.kernel.recovery import drop_events, stopping_events, withdrawn_offers
 from oh_daemon.kernel.state import is_tool_item
 from oh_daemon.protocol import branches, plain
 from oh_daemon.protocol import events as e
@@ -93,12 +93,12 @@ def conversation_rollback(
     _require_message(conversation, params.to_item_id)
     conversation.require_rest()
     records = _records(conversation)
-    to_seq = begin_of_message(standing(records), params.to_item_id)
+    to_seq = begin_of_message(standing_records(records), params.to_item_id)
     result = branches.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
         result = _restore(conversation, workbench, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
-        with conversation.journal.changed:
+        with conversation.journal.condition:
             conversation.require_rest()
             rolled_back = e.ConversationRolledBack(
                 to_seq=to_seq, to_item_id=params.to_item_id, files=params.files
@@ -120,7 +120,7 @@ def checkpoint_list(
 ) -> branches.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     by_id: dict[str, branches.Checkpoint] = {}
-    records = standing(_records(conversation))
+    records = standing_records(_records(conversation))
     n_files = _checkpointed(records)
     for record in records:
         event = record["event"]
@@ -201,7 +201,7 @@ def _restore(
         try:
             if restore(documents, path, past, is_dry=is_dry):
                 result.append(uri)
-                reviews += _reviewed(conversation, documents, uri, past)
+                reviews += _review_events(conversation, documents, uri, past)
         except (ToolError, OSError) as exc:
             reason = str(exc).partition("\n")[0]
             conflicts.append(Conflict(uri=uri, reason=reason))
@@ -253,7 +253,7 @@ def _may_have_changed(event: plain.Event, ids: Container[str]) -> bool:
     return item.get("risk") != "low" and item["status"] != "rejected" and item["id"] not in ids
 
 
-def _reviewed(
+def _review_events(
     conversation: Conversation, documents: Documents, uri: str, past: Past
 ) -> Sequence[e.ChangesReviewed]:
     """Return the event that takes what was restored out of the user's review, if it is there."""
@@ -266,7 +266,7 @@ def _reviewed(
 
 
 def _require_message(conversation: Conversation, item_id: str) -> None:
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         state = conversation.state
         if item_id not in state.positions or state.item(item_id)["kind"] != "userMessage":
             what = "names no message of the user in this conversation"
@@ -279,4 +279,4 @@ def _ending(conversation: Conversation) -> Sequence[Contract]:
     offers = withdrawn_offers(state)
     if state.turn is not None:
         return [*offers, *stopping_events(state, now, is_closing=False)]
-    return [*offers, *dropped(state, now)]
+    return [*offers, *drop_events(state, now)]

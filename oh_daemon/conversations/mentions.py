@@ -44,7 +44,7 @@ class Mentions:
     cancel: CancelToken
     _end: float = field(default_factory=lambda: time.monotonic() + WITHIN_S)
 
-    def filled(self, part: Part, path: str) -> Part:
+    def fill_in(self, part: Part, path: str) -> Part:
         """Return the part with its text, if it is such a mention and has none yet.
 
         Reads the disk or the network. Raises `Cancelled`, or `InvalidParamsError` about the field
@@ -62,7 +62,7 @@ class Mentions:
             text = "\n".join(self._changes(path))
         else:
             text = self._names(part, path)
-        return part.model_copy(update={"text": _cut(text)})
+        return part.model_copy(update={"text": _cut_text(text)})
 
     def _changes(self, path: str) -> Iterator[str]:
         trust = self.context.user.trust
@@ -129,7 +129,7 @@ def _output(outcome: Completed, folder: Path, path: str) -> str:
     return outcome.stdout.decode("utf-8", "replace").rstrip("\n")
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     if len(text) <= MAX_CHARS:
         return text
     return f"{text[:MAX_CHARS]}\n[… {len(text) - MAX_CHARS:,} more characters]"

@@ -88,20 +88,20 @@ class Resolver:
         chosen_model = self._conversations.context.user.models.model_for(model or options["model"])
         require_sight(content, chosen_model)
         log, sees = live.conversation.journal.log, chosen_model.traits.sees_images
-        parts = self.stored(content, folders, log)
+        parts = self.stored_part(content, folders, log)
         images = mentioned_images(content, live.workbench.folders) if sees else ()
         return with_images(parts, images, lambda: chosen_model, log)
 
-    def stored(
+    def stored_part(
         self, content: Sequence[Part], folders: Sequence[Path], log: EventLog
     ) -> tuple[Part, ...]:
         """Store the images in `log`, and fill in transcripts of conversations that are mentioned.
 
         Reads the disk. Raises `UserError` for what does not exist.
         """
-        return stored_images(self.filled(content, folders), self._attachments, log)
+        return stored_images(self.fill_in(content, folders), self._attachments, log)
 
-    def filled(
+    def fill_in(
         self, content: Sequence[Part], folders: Sequence[Path], cancel: CancelToken | None = None
     ) -> tuple[Part, ...]:
         """Return the content with the texts of what is mentioned that have not been taken yet.
@@ -111,7 +111,7 @@ class Resolver:
         """
         own = Mentions(self._conversations.context, folders, cancel or CancelToken())
         return tuple(
-            own.filled(self._with_transcript(part, folders), f"content.{n}")
+            own.fill_in(self._with_transcript(part, folders), f"content.{n}")
             for n, part in enumerate(content)
         )
 

@@ -94,7 +94,7 @@ class Live:
         self._settings = context.user.settings.of(home).settings
         self.workbench = bench = Workbench(context, logged.log, folders, recipe, conversation)
         conversation.journal.listeners.append(bench.budget)
-        self.repaired: tuple[str, ...] = ()
+        self.repairs: tuple[str, ...] = ()
         self._policy = policy_of(context, recipe, conversation, bench)
         if bench.network is not None:
             consent = host_consent_of(context, conversation, self._policy, home)
@@ -284,7 +284,7 @@ class Live:
             conversation.journal.append(e.AgentChanged(agent=agent))
 
     @property
-    def isolated(self) -> IsolatedChanges | None:
+    def isolated_changes(self) -> IsolatedChanges | None:
         """What waits for the user to land it, if the conversation is isolated.
 
         Raises `InvalidStateError` if it cannot be reached.
@@ -331,4 +331,4 @@ class Here:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     live: dict[str, Live] = field(default_factory=dict[str, Live])
-    followed: dict[str, Followed] = field(default_factory=dict[str, Followed])
+    followed_logs: dict[str, Followed] = field(default_factory=dict[str, Followed])

@@ -17,7 +17,7 @@ from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.pending_changes.offers import Offers
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
-from oh_daemon.features.project_programs.question import Novelties, counted
+from oh_daemon.features.project_programs.question import Novelties, count_text
 from oh_daemon.features.trust.trust import hook_hash, may_run
 from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
@@ -27,7 +27,7 @@ from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import SaveDocumentsSubject
 from oh_daemon.protocol.items import Scope
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.paths import printable, uri_from_path
 
 if TYPE_CHECKING:
     from oh_daemon.conversations.conversation_runtime import Workbench
@@ -138,12 +138,12 @@ def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
             trust.decide_runs(folder, hashes(subject), may_run=True, for_now=for_now)
 
     refusal = (
-        f"Not run: the editor does not trust {shown(folder)}. Until the user trusts it there, the "
-        "agent can only read in it."
+        f"Not run: the editor does not trust {printable(folder)}. Until the user trusts it there,"
+        " the agent can only read in it."
     )
-    title = f"Trust {shown(folder)}? The agent may then run commands and change files there."
+    title = f"Trust {printable(folder)}? The agent may then run commands and change files there."
     if subject.runs:
-        title += f" {counted(subject)} there will run without asking."
+        title += f" {count_text(subject)} there will run without asking."
     return Gate(
         subject,
         title,
@@ -156,7 +156,7 @@ def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
 def _save_gate(documents: Documents, paths: Sequence[Path], conversation: Conversation) -> Gate:
     return Gate(
         SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in paths)),
-        f"Save {', '.join(shown(path.name) for path in paths)} before the command runs?",
+        f"Save {', '.join(printable(path.name) for path in paths)} before the command runs?",
         required=False,
         on_allow=lambda _scope: documents.save(paths, cancel=conversation.cancel),
     )

@@ -57,7 +57,7 @@ class Views:
         self._home = home
         self._environment = environment
         self._own = own
-        self._allowed = hosts
+        self._hosts = hosts
         self._lock = threading.Lock()
         self._views: dict[str, SharedView] = {}
         self._clean_places: set[Path] = set()
@@ -84,7 +84,7 @@ class Views:
                 sweep(row.place)
             if owner_id not in self._views:
                 facts = (self._home, self._environment)
-                masks = Masks(self._spawner, folders, *facts, own=self._own, patterns=self._allowed)
+                masks = Masks(self._spawner, folders, *facts, own=self._own, patterns=self._hosts)
                 ground = ground_of(row.program, folders, self._home, masks)
                 ground = replace(ground, caches=dict(cache_places(*facts)))
                 place = row.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)

@@ -69,7 +69,7 @@ def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]
     return [each for each in open_ones if each.state.parent_id == parent_id]
 
 
-def equipped(
+def equip(
     conversations: Conversations, parent: Conversation, folders: Sequence[Path], recipe: Recipe
 ) -> Recipe:
     """Add `delegate` to the recipe; limit that of a known sub-agent to the tools that it had."""
@@ -97,10 +97,10 @@ class SubAgents:
 
     def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
         """Run all tasks to their end; meanwhile other conversations may use the parent's slot."""
-        with self.conversations.context.services.slots.lent(context.cancel):
+        with self.conversations.context.services.slots.give_back(context.cancel):
             return _Round(self, tasks, context.cancel).run()
 
-    def named(self, task: Task) -> Task:
+    def named_task(self, task: Task) -> Task:
         """Return the task with the name of its agent.
 
         Raises `DaemonError` when it resumes a conversation that is no sub-agent of this one.
@@ -165,7 +165,7 @@ class SubAgents:
     def align(self, child: Conversation, agent_name: str) -> None:
         """Apply the parent's options, which the user may change, from the child's next step on."""
         agent = self.agents().get(agent_name)
-        with child.journal.changed:
+        with child.journal.condition:
             own_mode = _mode_of(agent) if agent else child.state.options["mode"]
             options = inherited_options(own_mode, self.parent.state.options_now)
             if not options.items() <= child.state.options.items():
@@ -217,7 +217,7 @@ class _Round(Listener):
         self._parent = host.parent
         self._tasks = tasks
         self._cancel = cancel
-        self._waiting = deque(enumerate(tasks))
+        self._pending_tasks = deque(enumerate(tasks))
         self._at_work: dict[str, _Child] = {}
         self._outcomes: dict[int, tuple[str, Outcome]] = {}
         self._stopped_by: str | None = None
@@ -242,7 +242,7 @@ class _Round(Listener):
             self._stopped_by = "user"
         try:
             while self._start_waiting():
-                self._take(*self._reports.get())
+                self._on_report(*self._reports.get())
         finally:
             forget()
             parent.journal.listeners.remove(self)
@@ -252,13 +252,13 @@ class _Round(Listener):
 
     def _start_waiting(self) -> bool:
         """Start waiting tasks in free places; return whether any task is at work."""
-        while self._waiting and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
-            position, task = self._waiting.popleft()
+        while self._pending_tasks and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
+            position, task = self._pending_tasks.popleft()
             if self._stopped_by:
                 self._outcomes[position] = task.resume or "", Outcome("cancelled", "notStarted", "")
                 continue
             try:
-                task = self._host.named(task)
+                task = self._host.named_task(task)
             except DaemonError as exc:
                 self._outcomes[position] = (
                     task.resume or "",
@@ -294,14 +294,14 @@ class _Round(Listener):
             self._leave(child)
             self._end(position, item, Outcome("failed", exc.kind, exc.message))
 
-    def _take(self, conversation_id: str, report: _Report) -> None:
+    def _on_report(self, conversation_id: str, report: _Report) -> None:
         child = self._at_work.get(conversation_id)
         if conversation_id == self._parent.id:
             self._follow_parent(report)
         elif child is None or report is None:
             return
         elif isinstance(report, StorageError):
-            self._rest(child, {"reason": report.message})
+            self._on_idle(child, {"reason": report.message})
         else:
             self._follow(child, report["event"], report.get("turnId"))
 
@@ -327,10 +327,10 @@ class _Round(Listener):
         elif child.turn_id not in {None, turn_id}:
             return  # It belongs to a turn that was under way before the task.
         elif event["type"] == "turn.completed":
-            self._rest(child, event["turn"])
+            self._on_idle(child, event["turn"])
         elif event["type"] == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
             # A user who pauses only this sub-agent means to resume it, so the parent waits.
-            self._rest(child, event)
+            self._on_idle(child, event)
 
     def _bill(self, event: plain.UsageUpdated) -> None:
         """Charge a sub-agent's cost to the parent; stop all when the parent reaches a limit."""
@@ -349,7 +349,7 @@ class _Round(Listener):
         changes = tuple(model_of(FileChange, change) for change in child_changes)
         for sha256 in {s for c in changes for s in (c.sha256_before, c.sha256_after) if s}:
             parent.journal.log.put_blob(child.journal.log.read_blob(sha256))
-        with parent.journal.changed:
+        with parent.journal.condition:
             files = merge_changes(parent.state.changes, changes)
             parent.journal.append(e.ChangesUpdated(files=files, by_subagent=changes))
 
@@ -361,12 +361,12 @@ class _Round(Listener):
             if pause is None:
                 conversation.interrupt()
             elif conversation.turns.is_paused:
-                self._rest(child, {"reason": "user"})
+                self._on_idle(child, {"reason": "user"})
             else:
                 with suppress(InvalidStateError):  # Its turn has just ended.
                     conversation.pause(pause)
 
-    def _rest(self, child: _Child, turn: Mapping[str, object]) -> None:
+    def _on_idle(self, child: _Child, turn: Mapping[str, object]) -> None:
         outcome = outcome_of(turn, child.live.conversation.state)
         if outcome.status == "cancelled" and self._stopped_by not in {None, "cancelled", "user"}:
             outcome = replace(outcome, status="failed", reason=self._stopped_by)

@@ -55,7 +55,7 @@ class Client:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._lock = threading.Lock()
-        self._waiting: dict[int, OnAnswer] = {}
+        self._waiters: dict[int, OnAnswer] = {}
         self._ids = count(1)
         self._is_gone = False
 
@@ -95,7 +95,7 @@ class Client:
             request_id = next(self._ids)
             is_gone = self._is_gone
             if not is_gone:
-                self._waiting[request_id] = on_answer
+                self._waiters[request_id] = on_answer
         if is_gone:
             on_answer(_GONE)
         else:
@@ -104,7 +104,7 @@ class Client:
 
     def on_response(self, response: dict[str, Any]) -> None:
         """Route the client's answer to whoever asked."""
-        on_answer = self._take(response.get("id"))
+        on_answer = self._take_waiter(response.get("id"))
         if on_answer is None:
             # In ordinary use, too: it was withdrawn while the client answered.
             log.debug("an answer to no open request: id %.40r", response.get("id"))
@@ -122,20 +122,20 @@ class Client:
         """End all open requests with outcome "gone"; later ones end so as soon as they are made."""
         with self._lock:
             self._is_gone = True
-            requests = list(self._waiting.values())
-            self._waiting.clear()
+            requests = list(self._waiters.values())
+            self._waiters.clear()
         for on_answer in requests:
             on_answer(_GONE)
 
     def _withdraw(self, request_id: int) -> None:
-        if self._take(request_id) is not None:
+        if self._take_waiter(request_id) is not None:
             self._outbox.withdraw(request_id)
 
-    def _take(self, request_id: object) -> OnAnswer | None:
+    def _take_waiter(self, request_id: object) -> OnAnswer | None:
         if not isinstance(request_id, int) or isinstance(request_id, bool):
             return None
         with self._lock:
-            return self._waiting.pop(request_id, None)
+            return self._waiters.pop(request_id, None)
 
 
 class OpenQuestions:

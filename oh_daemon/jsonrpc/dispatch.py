@@ -71,7 +71,7 @@ class RequestContext:
         """Call back as soon as the answer is queued, on the thread that queued it."""
         self._after_answer.append(callback)
 
-    def answered(self) -> None:
+    def mark_answered(self) -> None:
         for callback in self._after_answer:
             _run_unanswered(self.method, callback)
 
@@ -92,7 +92,7 @@ class Dispatcher:
     """Says why a method may not be used now."""
     cancel: tuple[str, str]
     """The notification that cancels a request, and its field with the request's id."""
-    urgent: Collection[str]
+    urgent_methods: Collection[str]
     """Methods served even when too many other requests are open, since these make room."""
     methods: dict[str, Method] = field(default_factory=dict[str, Method])
     """Looked up for each message, so more can be added later; `notifications` too."""
@@ -176,7 +176,7 @@ class Dispatcher:
         with self._lock:
             if context.id in self._in_flight:
                 return e.InvalidRequestError("a request with this id is still open")
-            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self.urgent:
+            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self.urgent_methods:
                 text = f"{MAX_IN_FLIGHT} requests are open; wait for an answer and try again"
                 return e.OverloadedError(text, retry_after_ms=_RETRY_AFTER_MS)
             self._in_flight[context.id] = context
@@ -202,27 +202,27 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the request handler: its result is not JSON.
             self._answer_error(context, error)
             return
-        if self._take(context):
+        if self._take_slot(context):
             self.outbox.response(context.id, body)
-            context.answered()
+            context.mark_answered()
 
     def _answer_error(self, context: RequestContext, error: BaseException) -> None:
-        if self._take(context):
+        if self._take_slot(context):
             if isinstance(error, (Cancelled, CancelledError)):
                 error = _cancel_error(context)
-            body = encode(self._described(error, context.method)).decode()
+            body = encode(self._describe(error, context.method)).decode()
             self.outbox.error(context.id, self.mask(body).encode())
-            context.answered()
+            context.mark_answered()
 
     def refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
         """Answer a request that is not in flight with an error."""
-        self.outbox.error(request_id, encode(self._described(error, "")))
+        self.outbox.error(request_id, encode(self._describe(error, "")))
 
-    def _described(self, error: BaseException, method: str) -> Json:
+    def _describe(self, error: BaseException, method: str) -> Json:
         description = describe_error(error, method)
         return {**description, "code": self.own_codes.get(description["code"], description["code"])}
 
-    def _take(self, context: RequestContext) -> bool:
+    def _take_slot(self, context: RequestContext) -> bool:
         """Close the request; return whether it was open, so that only one caller answers it."""
         with self._lock:
             if self._in_flight.get(context.id) is not context:

@@ -105,7 +105,7 @@ class Framing(Protocol):
         """Yield frames until the stream ends. Raises `FramingLost` if the next cannot be found."""
         ...
 
-    def framed(self, body: bytes) -> bytes: ...
+    def frame(self, body: bytes) -> bytes: ...
 
 
 def read_frames(
@@ -129,7 +129,7 @@ class Lines:
             elif body := line.strip():
                 yield _frame_of(body, on_body)
 
-    def framed(self, body: bytes) -> bytes:
+    def frame(self, body: bytes) -> bytes:
         return body + b"\n"
 
     def _skip_rest(self, stream: io.BufferedReader, line: bytes, on_body: OnBody) -> TooLarge:
@@ -161,7 +161,7 @@ class ContentLength:
             on_body(self._header, str(error))
             raise
 
-    def framed(self, body: bytes) -> bytes:
+    def frame(self, body: bytes) -> bytes:
         return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
     def _read_header(self, stream: io.BufferedReader, on_body: OnBody) -> int | Malformed | None:

@@ -91,11 +91,11 @@ class Outbox:
         self._descriptor = descriptor
         self._framing = framing
         self._notifications = notifications
-        self._on_gone = on_gone
+        self._on_client_gone = on_gone
         self._on_frame = on_frame
         self.is_terse = False
         """Whether the client is sent no events, and none of what is repeatable."""
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         # A thread that holds a lock may lose the interpreter, and with a hundred at work gets it
         # back only after all of them. So answers need no more than this lock, for a moment.
         self._counting = threading.Lock()
@@ -142,7 +142,7 @@ class Outbox:
     def notify(self, method: str, params: bytes) -> None:
         """Send it, unless it is repeatable and the client stalled or terse."""
         is_repeatable = method in self._notifications.repeatable
-        with self._changed:
+        with self._condition:
             if not is_repeatable or not (self._is_stalled or self.is_terse):
                 self._notify(method, params)
 
@@ -164,13 +164,13 @@ class Outbox:
 
     def tell_gap(self, conversation_id: str) -> None:
         """Tell at once which events the client was not sent, not only when it has caught up."""
-        with self._changed:
+        with self._condition:
             if (gap := self._gaps.pop(conversation_id, None)) is not None:
                 self._tell_gap(conversation_id, gap)
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
         """Call `send` after the events so far: now, or once this conversation is released."""
-        with self._changed:
+        with self._condition:
             if self._holders[conversation_id] > 0:
                 self._backlog[conversation_id].append(send)
             else:
@@ -182,7 +182,7 @@ class Outbox:
         A request's handler holds before the first event it causes and releases, once, when the
         answer is queued. Holds are counted.
         """
-        with self._changed:
+        with self._condition:
             self._holders[conversation_id] += 1
         return lambda: self._release(conversation_id)
 
@@ -198,12 +198,12 @@ class Outbox:
 
     def wait_for_room(self) -> None:
         """Wait while the client is too far behind to be given more answers."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queued_bytes < REFUSE_ABOVE_BYTES)
+        with self._condition:
+            self._condition.wait_for(lambda: self._queued_bytes < REFUSE_ABOVE_BYTES)
 
     def close(self, deadline_s: float) -> bool:
         """Send what is queued, then stop; return false when the client did not take it in time."""
-        with self._changed:
+        with self._condition:
             while self._backlog:
                 self._holders.clear()
                 for conversation_id in list(self._backlog):
@@ -219,7 +219,7 @@ class Outbox:
         self._writer.join()
 
     def _release(self, conversation_id: str) -> None:
-        with self._changed:
+        with self._condition:
             self._holders[conversation_id] -= 1
             if self._holders[conversation_id] == 0:
                 self._send_backlog(conversation_id)
@@ -239,7 +239,7 @@ class Outbox:
     def _enqueue(self, body: bytes) -> None:
         if self._is_gone:
             return
-        frame = self._framing.framed(body)
+        frame = self._framing.frame(body)
         with self._counting:
             is_first = not self._queue
             self._queue.append(frame)
@@ -296,12 +296,12 @@ class Outbox:
                     self._write(chunk[start : start + _WRITE_BYTES])
         except OSError as error:
             log.info("the client is gone: %s", error)
-            with self._changed:
+            with self._condition:
                 self._is_gone = True
-                self._take()
+                self._take_batch()
                 self._queued_bytes = 0
-                self._changed.notify_all()
-            self._on_gone()
+                self._condition.notify_all()
+            self._on_client_gone()
 
     def _write(self, data: bytes) -> None:
         n_written = 0
@@ -316,25 +316,25 @@ class Outbox:
             before_bytes = self._queued_bytes
             self._queued_bytes -= len(data)
         if before_bytes >= REFUSE_ABOVE_BYTES:
-            with self._changed:
-                self._changed.notify_all()
+            with self._condition:
+                self._condition.notify_all()
 
     def _next_frames(self) -> list[bytes]:
         """Wait for frames and return them all; an empty list when there will be no more."""
         while True:
             wait_s = self._flush_due_deltas()
-            if frames := self._take():
+            if frames := self._take_batch():
                 return frames
             if self._is_stalled:
-                with self._changed:
+                with self._condition:
                     self._tell_gaps()
             elif self._is_closing:
-                return self._take()
+                return self._take_batch()
             else:
                 with suppress(Empty):
                     self._wakes.get(timeout=wait_s)
 
-    def _take(self) -> list[bytes]:
+    def _take_batch(self) -> list[bytes]:
         with self._counting:
             frames = list(self._queue)
             self._queue.clear()
@@ -348,7 +348,7 @@ class Outbox:
         # The first piece of a burst is due at once: a person waits for it.
         if now < self._next_flush_at:
             return self._next_flush_at - now
-        with self._changed:
+        with self._condition:
             pause_s = max(_DELTA_INTERVAL_S, len(self._pending) / _MAX_DELTAS_PER_S)
             self._next_flush_at = now + pause_s
             self._flush_deltas(list(self._pending))

@@ -92,7 +92,7 @@ class OwnThreads(Executor):
         return on_own_thread("slow-steps", partial(fn, *args, **kwargs))
 
 
-def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
+def chain(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
     """Call `act` on the result of `first`, on the thread that completes it.
 
     When `act` returns a future, its result becomes the result.

@@ -19,9 +19,15 @@ from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.dependent_calls import skip_reason
 from oh_daemon.kernel.extension_points import Rejection
 from oh_daemon.kernel.journal import LiveText, new_id
-from oh_daemon.kernel.pending_changes import OBSERVED, begun, is_own, own_item, without_landing
+from oh_daemon.kernel.pending_changes import (
+    OBSERVED,
+    decided_at_start,
+    is_own,
+    own_item,
+    without_landing,
+)
 from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult, for_model
-from oh_daemon.kernel.recovery import withdrawn
+from oh_daemon.kernel.recovery import withdrawal_events
 from oh_daemon.kernel.runtime import Runtime
 from oh_daemon.kernel.state import merge_changes
 from oh_daemon.kernel.tool_calls import plan, presentable, with_blobs, with_context
@@ -52,7 +58,7 @@ class _Ready:
 class _Batch:
     """What this run knows beyond the state: the actions on threads, and how the turn ends."""
 
-    running: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
+    running_footprints: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
     n_ended: int = 0
     ending: ToolResult | None = None
     failure: BaseException | None = None
@@ -75,27 +81,27 @@ class Actions:
         while it waits for an approval. Raises `Cancelled` when interrupted.
         """
         batch = _Batch()
-        with cancel.notifying(self._journal.changed):
+        with cancel.notifying(self._journal.condition):
             while self._has_work(batch, cancel):
                 mark = self._mark(batch)
                 ready = self._settle(batch)
-                if len(ready) == 1 and not batch.running:
+                if len(ready) == 1 and not batch.running_footprints:
                     self._run_one(batch, ready[0], cancel)
                     continue
-                for action in ready[: MAX_PARALLEL - len(batch.running)]:
+                for action in ready[: MAX_PARALLEL - len(batch.running_footprints)]:
                     self._start_thread(batch, action, cancel)
                 self._wait(batch, mark, cancel)
         return batch.ending
 
     def _has_work(self, batch: _Batch, cancel: CancelToken) -> bool:
-        if batch.running:
+        if batch.running_footprints:
             return True
         if batch.failure is not None:
             raise batch.failure
         cancel.raise_if_cancelled()
         if self._conversation.turns.is_paused:
             return False
-        with self._journal.changed:
+        with self._journal.condition:
             has_actions = bool(self._journal.state.open_tool_items())
         if has_actions or batch.ending is not None:
             return has_actions
@@ -107,19 +113,19 @@ class Actions:
 
     def _mark(self, batch: _Batch) -> object:
         """Return a mark that changes with each answer, each action that ends, and the terms."""
-        with self._journal.changed:
+        with self._journal.condition:
             n_answers = len(self._journal.state.resolutions)
             return n_answers, batch.n_ended, self._conversation.terms
 
     def _wait(self, batch: _Batch, mark: object, cancel: CancelToken) -> None:
         """Wait until the mark is no longer `mark`, taken before the actions were settled."""
         journal, turns = self._journal, self._conversation.turns
-        state, condition = journal.state, journal.changed
+        state, condition = journal.state, journal.condition
         with condition:
-            if batch.running:
+            if batch.running_footprints:
                 condition.wait_for(lambda: self._mark(batch) != mark)
                 return
-            if cancel.is_cancelled or self._mark(batch) != mark or not state.awaited:
+            if cancel.is_cancelled or self._mark(batch) != mark or not state.awaited_requests:
                 return
             if state.pause_requested:
                 turns.pause("user")
@@ -140,11 +146,13 @@ class Actions:
             return ready
         terms = self._conversation.terms
         again, self._terms = terms != self._terms, terms
-        with self._journal.changed:
+        with self._journal.condition:
             open_items = self._journal.state.open_tool_items()
-            earlier = list(batch.running.values())
+            earlier = list(batch.running_footprints.values())
             # A snapshot: an action that ends after this is not planned again.
-            pending_items = [item for item in open_items if item["id"] not in batch.running]
+            pending_items = [
+                item for item in open_items if item["id"] not in batch.running_footprints
+            ]
         for item in pending_items:
             why = _SKIPPED if batch.ending is not None else self._skip_reason(item)
             if why is not None:
@@ -165,12 +173,12 @@ class Actions:
             if not any(
                 intent.footprint.conflicts_with(earlier_footprint) for earlier_footprint in earlier
             ):
-                ready.extend(self._consented(item, tool, intent, again=again))
+                ready.extend(self._settle_consent(item, tool, intent, again=again))
             earlier.append(intent.footprint)
         return ready
 
     def _skip_reason(self, item: plain.ToolItem) -> str | None:
-        with self._journal.changed:
+        with self._journal.condition:
             return skip_reason(item, self._journal.state.items)
 
     def _tool_for(self, item: plain.ToolItem) -> Tool | None:
@@ -181,7 +189,7 @@ class Actions:
             return self._runtime.toolbox.tools.get(item["tool"])
         return landings.tool(landing, asks=not never_asks(state.options_now))
 
-    def _consented(
+    def _settle_consent(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool
     ) -> list[_Ready]:
         try:
@@ -210,17 +218,17 @@ class Actions:
         self._finish(item, result, status=status, fields=result.item_fields)
 
     def _start_thread(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
-        batch.running[action.item["id"]] = action.intent.footprint
+        batch.running_footprints[action.item["id"]] = action.intent.footprint
 
         def run() -> None:
             try:
                 self._run_one(batch, action, cancel)
             except BaseException as exc:  # noqa: BLE001 - handed to the worker, which raises it.
                 batch.failure = exc
-            with self._journal.changed:
-                del batch.running[action.item["id"]]
+            with self._journal.condition:
+                del batch.running_footprints[action.item["id"]]
                 batch.n_ended += 1
-                self._journal.changed.notify_all()
+                self._journal.condition.notify_all()
 
         name = f"tool-{action.item['id'][:8]}"
         try:
@@ -244,9 +252,9 @@ class Actions:
         elapsed_ms = int((journal.clock.monotonic() - start_s) * 1000)
         if action.intent.confinement and self._lands(action, result, elapsed_ms, cancel):
             return
-        result, ending = self._completed(action, result, cancel)
+        result, ending = self._complete_item(action, result, cancel)
         if look_again and (checkpoint := look_again()) is not None:
-            with journal.changed:
+            with journal.condition:
                 files = self._files_of_turn(checkpoint.changes)
                 journal.append(checkpoint, *files, item_id=item_id)
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
@@ -281,7 +289,7 @@ class Actions:
 
         def keep(plan_event: e.LandingPlanned) -> bool:
             item = own_item(new_id(), journal.clock.now())
-            with journal.changed:
+            with journal.condition:
                 self._conversation.turns.start_landing()
                 journal.append(e.ItemStarted(item=item), plan_event, item_id=item.id)
             journal.log.sync()
@@ -289,7 +297,7 @@ class Actions:
 
         return landings.collect_rest(OBSERVED, keep, ends_turn=ends_turn)
 
-    def _completed(
+    def _complete_item(
         self, action: _Ready, result: ToolResult, cancel: CancelToken
     ) -> tuple[ToolResult, ToolResult | None]:
         """Return the result with what hooks and the project add to it, and what ends the turn."""
@@ -324,7 +332,7 @@ class Actions:
         """Log that the action runs; False if a message of the user took its place meanwhile."""
         events: list[Contract] = [e.ItemUpdated(status="running")]
         if action.item["id"] in self._journal.state.landings:
-            events.append(begun(action.intent))
+            events.append(decided_at_start(action.intent))
         begins = self._journal.append_to(action.item["id"], *events)
         if begins and action.intent.footprint.writes:
             self._journal.log.sync()
@@ -345,11 +353,11 @@ class Actions:
         outcome |= {"endedAt": journal.clock.now(), "content": result.content}
         outcome["meta"] = dict(result.meta) or None
         observation = e.ItemCompleted(item=item_with(item, outcome))
-        with journal.changed:
+        with journal.condition:
             if item["id"] not in journal.state.open_items:
                 return
             # What an approval shows can no longer run, so nobody needs to answer it.
-            events = withdrawn(journal.state, "changed", item["id"])
+            events = withdrawal_events(journal.state, "changed", item["id"])
             completed_item = observation.item
             changes = (
                 completed_item.changes

@@ -60,8 +60,8 @@ class AgentLoop:
         self._journal = conversation.journal
         self._runtime = runtime
         self._actions = Actions(conversation, runtime)
-        self.asides = Asides(self._journal, self._model)
-        self._rendered: tuple[list[Tool], list[Json]] = [], []
+        self.side_questions = Asides(self._journal, self._model)
+        self._rendered_for: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -69,7 +69,7 @@ class AgentLoop:
 
         Raises `OverloadedError` when the system has no thread to give.
         """
-        with self._journal.changed:
+        with self._journal.condition:
             if self._thread is None:
                 name = f"conversation-{self.conversation.id[:8]}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -82,32 +82,32 @@ class AgentLoop:
     def close(self, deadline_s: float = 1.0) -> None:
         """Stop the worker; what is under way is logged as interrupted, approvals stay open."""
         conversation = self.conversation
-        with self._journal.changed:
+        with self._journal.condition:
             self._journal.is_closing = True
             conversation.cancel.cancel()
-            self.asides.close()
-            self._journal.changed.notify_all()
+            self.side_questions.close()
+            self._journal.condition.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(deadline_s)
 
     def ask(self, question: str, cancel: CancelToken) -> ModelAnswer:
         """Answer a question outside the turns, see `Asides.ask`. Blocks; for any thread."""
-        return self.asides.ask(question, self._rendered_tools(), cancel)
+        return self.side_questions.ask(question, self._rendered_tools(), cancel)
 
     # The worker
 
     def _work(self) -> None:
         while self._wait_for_work():
             self._run_turn()
-            with self._journal.changed:
+            with self._journal.condition:
                 self.conversation.is_at_work = False
-                self._journal.changed.notify_all()
+                self._journal.condition.notify_all()
             self._runtime.on_idle()
 
     def _wait_for_work(self) -> bool:
         conversation = self.conversation
-        with self._journal.changed:
-            self._journal.changed.wait_for(lambda: self._journal.is_closing or self._has_work())
+        with self._journal.condition:
+            self._journal.condition.wait_for(lambda: self._journal.is_closing or self._has_work())
             if self._journal.is_closing:
                 return False
             if conversation.cancel.is_cancelled and conversation.state.status != "interrupting":
@@ -117,7 +117,7 @@ class AgentLoop:
 
     def _has_work(self) -> bool:
         conversation, state = self.conversation, self.conversation.state
-        if self._journal.halted is not None:
+        if self._journal.storage_error is not None:
             return False
         if any(each.are_answered for each in self._runtime.questions):
             return True
@@ -145,11 +145,11 @@ class AgentLoop:
         cancel = conversation.cancel
         try:
             try:
-                with self._runtime.slots.taken(cancel):
+                with self._runtime.slots.take(cancel):
                     outcome = self._rest_of_turn(cancel)
                     if outcome is not None:
                         self._forget_plan()
-                        self._rest(outcome)
+                        self._end_turn(outcome)
             except Cancelled:
                 self._forget_plan()
                 self._stop_early()
@@ -176,7 +176,7 @@ class AgentLoop:
 
     def _begin_queued_turn(self) -> None:
         conversation = self.conversation
-        with self._journal.changed:
+        with self._journal.condition:
             head = self._next_queued()
             if conversation.state.turn is None and head is not None:
                 conversation.delivery.start_queued(model_of(QueuedMessage, head))
@@ -266,7 +266,7 @@ class AgentLoop:
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """Make one model call, and log its answer, tool calls as open actions."""
         if self._runtime.titles:
-            self.asides.begin_title()
+            self.side_questions.begin_title()
         model = self._model()
         self._runtime.toolbox.refresh(cancel)
         for caveat in model.traits.caveats:
@@ -299,11 +299,11 @@ class AgentLoop:
         """Return the tools as the model gets them, rendered again only when they have changed."""
         tools, (earlier, rendered_tools) = (
             list(self._runtime.toolbox.tools.values()),
-            self._rendered,
+            self._rendered_for,
         )
         if tools != earlier:
             rendered_tools = [render_tool(tool.spec) for tool in tools]
-            self._rendered = tools, rendered_tools
+            self._rendered_for = tools, rendered_tools
         return rendered_tools
 
     def _model(self) -> Model:
@@ -311,9 +311,9 @@ class AgentLoop:
 
     # Ends
 
-    def _rest(self, outcome: Rest) -> None:
+    def _end_turn(self, outcome: Rest) -> None:
         conversation = self.conversation
-        with self._journal.changed:
+        with self._journal.condition:
             now = self._journal.clock.now()
             turn = ended_turn(
                 conversation.state,
@@ -344,7 +344,7 @@ class AgentLoop:
     def _stop_early(self) -> None:
         """End what is open after an interrupt, a pause at once or a close; keep history whole."""
         conversation = self.conversation
-        with self._journal.changed:
+        with self._journal.condition:
             if conversation.state.turn is not None:
                 now, is_closing = self._journal.clock.now(), self._journal.is_closing
                 self._journal.append(
@@ -357,7 +357,7 @@ class AgentLoop:
         conversation, state = self.conversation, self.conversation.state
         error = e.ErrorInfo.of(exc)
         reason = _PAUSING.get(type(exc))
-        with self._journal.changed:
+        with self._journal.condition:
             now = self._journal.clock.now()
             # An item left open, such as a condensation, would hide all that comes after it.
             closing = closing_events(state, now, "interrupted", keep_waiting=reason is not None)

@@ -28,7 +28,7 @@ from oh_daemon.kernel.ports import (
     ToolCall,
 )
 from oh_daemon.kernel.tool_calls import ParsedCall, parse_call, plan
-from oh_daemon.kernel.usage import billed
+from oh_daemon.kernel.usage import bill_model
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.base import Contract
 from oh_daemon.protocol.errors import ModelError, ToolError
@@ -66,28 +66,28 @@ class Answering:
         journal = self._journal
         try:
             progress = Progress(cancel, self._on_delta, self._on_retry)
-            answer, usage = billed(self._model, request, progress, journal.clock)
+            answer, usage = bill_model(self._model, request, progress, journal.clock)
         except (Cancelled, ModelError) as exc:
             self._is_over = True
             self._drop_streams("interrupted" if isinstance(exc, Cancelled) else "retried")
             raise
         actions = self._actions(answer)
-        with journal.changed:
+        with journal.condition:
             self._is_over = True
             self._flush()
-            journal.append(*self._spoken(answer), usage, *actions)
+            journal.append(*self._message_events(answer), usage, *actions)
             for caveat in answer.caveats:
                 warn(journal, caveat)
         return answer
 
-    def _spoken(self, answer: ModelAnswer) -> list[Contract]:
+    def _message_events(self, answer: ModelAnswer) -> list[Contract]:
         """Return reasoning and text as finished items, under the ids that their deltas had."""
         events: list[Contract] = []
         if answer.reasoning or answer.thinking_blocks:
             thinking = {"blocks": self._loggable_blocks(answer), "model": answer.model}
-            events.append(self._completed("reasoning", answer.reasoning, **thinking))
+            events.append(self._completion_event("reasoning", answer.reasoning, **thinking))
         if answer.text:
-            events.append(self._completed("text", answer.text))
+            events.append(self._completion_event("text", answer.text))
         return events
 
     def _loggable_blocks(self, answer: ModelAnswer) -> tuple[Json, ...]:
@@ -95,7 +95,7 @@ class Answering:
         text = json.dumps(answer.thinking_blocks, ensure_ascii=False)
         return answer.thinking_blocks if self._journal.masker.mask(text) == text else ()
 
-    def _completed(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
+    def _completion_event(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
         stream = self._streams.get(channel)
         item_id = stream.live.item_id if stream else new_id()
         ended_at = (stream and stream.ended_at) or self._journal.clock.now()
@@ -113,7 +113,7 @@ class Answering:
 
     def _on_delta(self, delta: ModelDelta) -> None:
         journal = self._journal
-        with journal.changed:
+        with journal.condition:
             if self._is_over:
                 return
             stream = self._streams.get(delta.channel)
@@ -141,11 +141,11 @@ class Answering:
 
     def _drop_streams(self, reason: str) -> None:
         """End the streaming items with the text they have; another attempt starts new ones."""
-        with self._journal.changed:
+        with self._journal.condition:
             self._flush()
             ending = {"status": "cancelled", "reason": reason}
             for channel, stream in self._streams.items():
-                item = self._completed(channel, "".join(stream.pieces), **ending)
+                item = self._completion_event(channel, "".join(stream.pieces), **ending)
                 self._journal.append(item)
             self._streams = {}
 
@@ -177,7 +177,7 @@ class Answering:
     def _action(self, call: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
         fields = self._tool_fields(call)
         if problem is None:
-            fields |= _planned(call)
+            fields |= _planned_fields(call)
         event = e.ItemStarted(item=new_item(fields))
         if problem is None:
             return [event]
@@ -228,7 +228,7 @@ def _plain_title(call: ParsedCall) -> str:
     return f"{call.call.name} {path_text[:_MAX_PATH_CHARS]}".rstrip()
 
 
-def _planned(call: ParsedCall) -> ItemFields:
+def _planned_fields(call: ParsedCall) -> ItemFields:
     """Return the item fields from the tool's plan; none if it must wait for an earlier call."""
     if call.tool is None:
         return {}

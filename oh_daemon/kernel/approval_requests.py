@@ -11,7 +11,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from oh_daemon.common.hosts import Host
-from oh_daemon.common.plain_text import clipped, display_escaped
+from oh_daemon.common.plain_text import clip_line, display_escaped
 from oh_daemon.kernel.ports import Intent, Json
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol import plain
@@ -124,12 +124,12 @@ def _listing(subject: plain.TrustSubject) -> str:
 def _listing_rows(subject: plain.TrustSubject) -> Iterator[str]:
     for run in subject.get("runs", ()):
         file = unquote(run["uri"].removeprefix(f"{subject['folder']}/").removeprefix("file://"))
-        command = clipped(run["command"], _MAX_CHARS)
+        command = clip_line(run["command"], _MAX_CHARS)
         yield f"{RUN_KINDS.get(run['kind'], run['kind'])}: {command} ({file})"
 
 
 def require_editable(approval: plain.Approval, subject: Subject) -> None:
-    """Raises `InvalidParamsError` if `edited` differs from what was shown where it may not."""
+    """Raises `InvalidParamsError` if `edited_ids` differs from what was shown where it may not."""
     new_form, shown_form = plain_form(subject), approval["subject"]
     part = editable_part(shown_form)
     if approval.get("editable") and part and {**new_form, **part} == shown_form:
@@ -183,7 +183,7 @@ def new_approval(
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
     """Return a person's possible answers, narrowest first; none allows high risk for good."""
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
-    what, may_last = _covered(subject), not floor and risk in {"low", "medium"}
+    what, may_last = _covered_text(subject), not floor and risk in {"low", "medium"}
     if subject.kind == "host":
         # What serves a service lasts as long as the sandbox.
         is_service = Host(subject.host, subject.port).is_service
@@ -207,7 +207,7 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
     return (*options, ApprovalOption(id="reject", label="Reject", effect="reject", scope="once"))
 
 
-def _covered(subject: Subject) -> str:
+def _covered_text(subject: Subject) -> str:
     """Say what a lasting "allow" of the subject covers, as `grant_key` does."""
     match subject.kind:
         case "command":

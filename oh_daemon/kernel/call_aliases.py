@@ -122,7 +122,7 @@ def _requoted(found: re.Match[str]) -> str:
 def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:
     """Return the arguments of a call of `tool` with the names and types of its schema."""
     properties = schema.get("properties", {})
-    own_args = _renamed(
+    own_args = _rename_args(
         args, {a: b for a, b in _ARGUMENTS.get(tool, {}).items() if b in properties}
     )
     for (of, name), values in _VALUES.items():
@@ -133,8 +133,10 @@ def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Js
     _respell(tool, own_args)
     for name, words in _ENTRIES.get(tool, {}).items():
         if isinstance(own_args.get(name), list):
-            own_args[name] = [_renamed(each, words) for each in own_args[name]]
-    return {name: _typed(value, properties.get(name, {})) for name, value in own_args.items()}
+            own_args[name] = [_rename_args(each, words) for each in own_args[name]]
+    return {
+        name: _convert_value(value, properties.get(name, {})) for name, value in own_args.items()
+    }
 
 
 def _respell(tool: str, args: Json) -> None:
@@ -149,7 +151,7 @@ def _respell(tool: str, args: Json) -> None:
             pass
 
 
-def _renamed(args: Any, names: Mapping[str, str]) -> Any:
+def _rename_args(args: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(args, dict):
         return args  # The check against the schema says what is wrong.
     arguments = cast("Json", args)
@@ -178,7 +180,7 @@ def _edit(args: Json, command: str | None) -> Json:
     return args
 
 
-def _typed(value: object, schema: Json) -> Any:
+def _convert_value(value: object, schema: Json) -> Any:
     """Return the number, boolean, list or object that was sent as a string; else the value."""
     json_type = schema.get("type")
     if not isinstance(value, str) or json_type not in _TYPES:

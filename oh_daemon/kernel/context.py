@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from oh_daemon.common.plain_text import clipped, ends, within_tag
+from oh_daemon.common.plain_text import clip_line, ends, within_tag
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.prompt import render_rows
@@ -39,7 +39,7 @@ class Cut:
     """What a condensation keeps: items from `start` on, and at most two earlier user messages."""
 
     start: int
-    pruned: frozenset[str] = frozenset()
+    pruned_ids: frozenset[str] = frozenset()
     """Ids of kept items whose result is left out."""
     summary: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -50,11 +50,11 @@ class Cut:
     def excerpt(self, item: plain.Item) -> plain.Item:
         """Return the item with what is left of its result."""
         limit = self.limits.get(item["id"])
-        if not is_tool_item(item) or not (limit or item["id"] in self.pruned):
+        if not is_tool_item(item) or not (limit or item["id"] in self.pruned_ids):
             return item
         images = list(filter(_is_seen, item["content"]))
         text = "\n".join(_content_text(part) for part in item["content"] if not _is_seen(part))
-        if item["id"] in self.pruned:
+        if item["id"] in self.pruned_ids:
             images, text = [], _gist(item, text)
         elif limit is not None:
             why = f"the window is {self.window:,} tokens" if self.window else "more did not fit"
@@ -72,7 +72,7 @@ def _gist(item: plain.ToolItem, text: str) -> str:
     head, rest = lines[:_GIST_LINES], lines[_GIST_LINES:]
     gist = [*head, *["[…]"] * (len(rest) > _GIST_LINES), *rest[-_GIST_LINES:]]
     note = f"to save room, only the first and last lines of {len(lines)} are left"
-    return "\n".join((f"[{ending}; {note}]", *(clipped(line, _GIST_CHARS) for line in gist)))
+    return "\n".join((f"[{ending}; {note}]", *(clip_line(line, _GIST_CHARS) for line in gist)))
 
 
 class View:
@@ -82,7 +82,7 @@ class View:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
         self._in_parts: list[int] = []
         """Where in them the content is a list, which may have images."""
-        self._n_rendered = 0
+        self._n_rendered_items = 0
         self._last_id: str | None = None
         self.n_chars = 0
         """Size of all messages but the system prompt."""
@@ -92,21 +92,21 @@ class View:
 
         Each is the same object at every call, so whoever prepared it once need not do it again.
         """
-        if self._n_rendered and not self._is_continued_by(items):
+        if self._n_rendered_items and not self._is_continued_by(items):
             # The conversation was rolled back.
             self._clear()
-            self._n_rendered = 0
-        while self._n_rendered < len(items):
-            end = _batch_end(items, self._n_rendered)
-            if any(item["status"] not in ENDED for item in items[self._n_rendered : end]):
+            self._n_rendered_items = 0
+        while self._n_rendered_items < len(items):
+            end = _batch_end(items, self._n_rendered_items)
+            if any(item["status"] not in ENDED for item in items[self._n_rendered_items : end]):
                 break
-            history_cut = _read_cut(items, self._n_rendered)
+            history_cut = _read_cut(items, self._n_rendered_items)
             if history_cut is None:
-                self._add(render_batch(items[self._n_rendered : end]))
+                self._add(render_batch(items[self._n_rendered_items : end]))
             else:
                 self._clear()
-                self._add(render_cut(history_cut, items[: self._n_rendered]))
-            self._n_rendered = end
+                self._add(render_cut(history_cut, items[: self._n_rendered_items]))
+            self._n_rendered_items = end
             self._last_id = items[end - 1]["id"]
         return list(self._messages)
 
@@ -116,7 +116,10 @@ class View:
             messages[n] = with_images(messages[n], read_blob)
 
     def _is_continued_by(self, items: Sequence[plain.Item]) -> bool:
-        return len(items) >= self._n_rendered and items[self._n_rendered - 1]["id"] == self._last_id
+        return (
+            len(items) >= self._n_rendered_items
+            and items[self._n_rendered_items - 1]["id"] == self._last_id
+        )
 
     def _clear(self) -> None:
         del self._messages[1:]

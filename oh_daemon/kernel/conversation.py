@@ -16,7 +16,7 @@ from oh_daemon.kernel.approval_requests import require_editable
 from oh_daemon.kernel.delivery import DELIVERED, Delivery, MakeCause, plan_delivery
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Clock, EventLog, Json, MessageContext
-from oh_daemon.kernel.recovery import answering_events, dropped
+from oh_daemon.kernel.recovery import answering_events, drop_events
 from oh_daemon.kernel.state import State
 from oh_daemon.kernel.turns import BUSY, Turns, may_resume
 from oh_daemon.protocol import events as e
@@ -81,7 +81,7 @@ class Conversation:
 
         Returns {messageId, disposition, turnId?, queuePosition?}.
         """
-        with self.journal.changed:
+        with self.journal.condition:
             self.journal.require_open()
             self.turns.unhalt()
             disposition = plan_delivery(self.state, delivery, run=run, has_options=bool(options))
@@ -101,9 +101,9 @@ class Conversation:
 
     def pause(self, when: Literal["step", "now"], cause: MakeCause = _no_cause) -> Json:
         """Stop after the step under way, or cancel it (`now`); the turn stays open."""
-        with self.journal.changed:
+        with self.journal.condition:
             result: Json = {"turnId": self._require_running("pause"), "status": self.state.status}
-            if self.journal.halted is not None:
+            if self.journal.storage_error is not None:
                 result["status"] = "paused"
             elif self.state.status == "waiting":
                 result["status"] = "paused"
@@ -120,7 +120,7 @@ class Conversation:
 
     def resume(self, cause: MakeCause = _no_cause) -> Json:
         """Continue the open turn, or start one when the last ended early. Returns {turnId}."""
-        with self.journal.changed:
+        with self.journal.condition:
             self.journal.require_open()
             self.turns.unhalt()
             if not may_resume(self.state):
@@ -136,7 +136,7 @@ class Conversation:
 
     def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
         """Condense at the next step boundary, or in a turn of its own. Returns {turnId}."""
-        with self.journal.changed:
+        with self.journal.condition:
             self.journal.require_open()
             self.turns.unhalt()
             event = e.CondensationRequested(instructions=instructions)
@@ -149,12 +149,12 @@ class Conversation:
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:
         """Stop now; the future gives {turnId?, status} when the turn has ended."""
-        with self.journal.changed:
+        with self.journal.condition:
             if clear_queue:
                 for message in list(self.state.queue):
                     self.delivery.remove_queued(message["messageId"])
             if self.state.turn is None:
-                if events := dropped(self.state, self.journal.clock.now()):
+                if events := drop_events(self.state, self.journal.clock.now()):
                     self.journal.append(*events, self.turns.status_event("idle"))
                 future: Future[Json] = Future()
                 future.set_result({"status": self.state.status})
@@ -180,19 +180,19 @@ class Conversation:
     @property
     def terms(self) -> object:
         """What decides about actions, beside themselves; when it is new, what waits may run."""
-        with self.journal.changed:
+        with self.journal.condition:
             n_grants = len(self.state.grants), len(self.state.turn_grants)
             return self.state.options_now, n_grants, self._n_reconsidered
 
     def reconsider(self) -> None:
         """Let the worker decide again about what waits: trust or settings are new."""
-        with self.journal.changed:
+        with self.journal.condition:
             self._n_reconsidered += 1
             self.journal.wake()
 
     def earlier_result(self, method: str, request_id: str, body_hash: str) -> Json | None:
         """Return this request's earlier result, or None. Raises when the body differs."""
-        with self.journal.changed:
+        with self.journal.condition:
             cause = self.state.causes.get((method, request_id))
             if cause is None:
                 return None
@@ -208,8 +208,8 @@ class Conversation:
         Blocks until the worker has put down a turn that was just paused.
         """
         state = self.state
-        with self.journal.changed:
-            self.journal.changed.wait_for(
+        with self.journal.condition:
+            self.journal.condition.wait_for(
                 lambda: state.status in BUSY or not self.is_at_work, _PUT_DOWN_S
             )
             if state.status in BUSY or self.is_at_work:
@@ -250,7 +250,7 @@ class Decisions:
         Raises `ApprovalNotFoundError`, or `ApprovalStaleError` when the digest is not that of the
         pending approval: the user must have seen something else.
         """
-        with self._journal.changed:
+        with self._journal.condition:
             approval = self._journal.state.approvals.get(approval_id)
             if approval is None:
                 return _resolved_before(self._journal.state, approval_id, "decision")
@@ -260,7 +260,7 @@ class Decisions:
                 )
             if edited_subject is not None:
                 require_editable(approval, edited_subject)
-            answer = self._settled(approval_id)
+            answer = self._answer_again(approval_id)
             self._journal.append(
                 e.ApprovalResolved(
                     approval_id=approval_id,
@@ -272,10 +272,10 @@ class Decisions:
             )
             return answer
 
-    def _settled(self, request_id: str) -> Json:
+    def _answer_again(self, request_id: str) -> Json:
         """Return what to answer to the one whose answer is taken."""
         state = self._journal.state
-        is_paused = state.status == "paused" and request_id in state.awaited
+        is_paused = state.status == "paused" and request_id in state.awaited_requests
         return {"resolved": True, **({"needsResume": True} if is_paused else {})}
 
     def answer(self, input_id: str, action: InputAction, content: str | None = None) -> Json:
@@ -283,13 +283,13 @@ class Decisions:
 
         Raises `ApprovalNotFoundError`, or `InvalidParamsError` for an empty answer.
         """
-        with self._journal.changed:
+        with self._journal.condition:
             question = self._journal.state.questions.get(input_id)
             if question is None:
                 return _resolved_before(self._journal.state, input_id, "action")
             if action == "accept" and not (content or "").strip():
                 raise InvalidParamsError.at("content", "is needed to accept: the answer", "missing")
-            now, input_answer = self._journal.clock.now(), self._settled(input_id)
+            now, input_answer = self._journal.clock.now(), self._answer_again(input_id)
             self._journal.append(
                 *answering_events(self._journal.state, question, now, action, content)
             )

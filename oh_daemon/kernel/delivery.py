@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.kernel.context import NOTHING, last_told
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Json, MessageContext
@@ -72,7 +72,7 @@ class Delivery:
 
     def take_in_steering(self) -> None:
         """Move messages that are meant for the open turn from the queue into it."""
-        with self._journal.changed:
+        with self._journal.condition:
             for queued_message in self._steering():
                 message = model_of(QueuedMessage, queued_message)
                 event = e.MessageDequeued(message_id=message.message_id, outcome="steered")
@@ -80,7 +80,7 @@ class Delivery:
 
     def has_steering(self) -> bool:
         """Return whether a message waits for the open turn, other than those with `run: false`."""
-        with self._journal.changed:
+        with self._journal.condition:
             return any(not message.get("held") for message in self._steering())
 
     def _steering(self) -> list[plain.QueuedMessage]:
@@ -122,26 +122,26 @@ class Delivery:
         context = {key: mask(value) for key, value in self._context.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
             context.pop("selection", None)  # The user chose a selection to send.
-        return self._untold(context)
+        return self._new_facts(context)
 
     def _news_of_environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return what the model was not told yet, under a turn's `own` options."""
         mask = self._journal.masker.mask
         facts = self._context.environment({**self._journal.state.options_now, **own})
-        return self._untold({key: mask(value) for key, value in facts.items()})
+        return self._new_facts({key: mask(value) for key, value in facts.items()})
 
-    def _untold(self, facts: Mapping[str, str]) -> dict[str, str]:
-        notes = self.told()
+    def _new_facts(self, facts: Mapping[str, str]) -> dict[str, str]:
+        notes = self.facts_reported()
         return {key: value for key, value in facts.items() if notes.get(key, NOTHING) != value}
 
-    def told(self) -> dict[str, str]:
+    def facts_reported(self) -> dict[str, str]:
         """Return what the model was told of the editor and its environment and still gets."""
         state = self._journal.state
         return state.agent.get("environment", {}) | last_told(state.items)
 
     def tell_news(self) -> None:
         """Tell the model, between two steps, what it does not know of its environment."""
-        with self._journal.changed:
+        with self._journal.condition:
             facts = self._context.environment(self._journal.state.options_now)
             # What the model knows is in all items together, which takes long to read.
             if facts == self._last_facts:
@@ -160,16 +160,16 @@ class Delivery:
     # Queued messages. Each method raises `InvalidStateError` when the message is not queued
 
     def remove_queued(self, message_id: str) -> None:
-        with self._journal.changed:
-            self._queued(message_id)
+        with self._journal.condition:
+            self._queued_message(message_id)
             self._journal.append(e.MessageDequeued(message_id=message_id, outcome="removed"))
 
     def edit_queued(
         self, message_id: str, *, content: Sequence[Part] | None = None, position: int | None = None
     ) -> None:
         """Replace a queued message's content, or move it to another position."""
-        with self._journal.changed:
-            message, place = self._queued(message_id)
+        with self._journal.condition:
+            message, place = self._queued_message(message_id)
             if content is not None:
                 message = message.model_copy(update={"content": self._context.written_out(content)})
             last = len(self._journal.state.queue) - 1
@@ -178,9 +178,9 @@ class Delivery:
 
     def send_queued(self, message_id: str) -> None:
         """Deliver a queued message now, as if it came with delivery auto."""
-        with self._journal.changed:
+        with self._journal.condition:
             self._journal.require_open()
-            message, place = self._queued(message_id)
+            message, place = self._queued_message(message_id)
             self._turns.unhalt()
             own = bool(message.options)
             disposition = plan_delivery(self._journal.state, "auto", run=True, has_options=own)
@@ -195,7 +195,7 @@ class Delivery:
             else:
                 self._journal.append(e.MessageEdited(message=urgent_message, position=0))
 
-    def _queued(self, message_id: str) -> tuple[QueuedMessage, int]:
+    def _queued_message(self, message_id: str) -> tuple[QueuedMessage, int]:
         for place, message in enumerate(self._journal.state.queue):
             if message["messageId"] == message_id:
                 return model_of(QueuedMessage, message), place
@@ -237,10 +237,10 @@ def _plan(state: State, delivery: items.Delivery, *, run: bool) -> Disposition:
 
 def title_of(content: Sequence[Part], mask: Callable[[str], str] = str) -> str:
     """Return a message's first line, shortened; masked before, or half a secret would stay."""
-    return clipped(mask(first_line("\n".join(map(_typed, content)))), MAX_TITLE)
+    return clip_line(mask(first_line("\n".join(map(_part_text, content)))), MAX_TITLE)
 
 
-def _typed(part: Part) -> str:
+def _part_text(part: Part) -> str:
     """Return what the user typed."""
     if isinstance(part, CommandPart | SkillPart):
         return f"/{part.name} {part.args or ''}"

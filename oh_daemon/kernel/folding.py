@@ -53,7 +53,7 @@ def apply(state: State, record: plain.Record) -> None:
         change(state, event, record)
 
 
-def _created(state: State, event: plain.ConversationCreated, record: plain.Record) -> None:
+def _on_created(state: State, event: plain.ConversationCreated, record: plain.Record) -> None:
     state.created_at = record["ts"]
     state.title = event["title"]
     state.folders = tuple(event["folders"])
@@ -72,7 +72,7 @@ def _agent_changed(state: State, event: plain.AgentChanged, _record: plain.Recor
     state.agent = event["agent"]
 
 
-def _updated(state: State, event: plain.ConversationUpdated, _record: plain.Record) -> None:
+def _on_updated(state: State, event: plain.ConversationUpdated, _record: plain.Record) -> None:
     state.title = event.get("title", state.title)
     state.archived = event.get("archived", state.archived)
     state.tags = tuple(event.get("tags", state.tags))
@@ -85,7 +85,7 @@ def _status(state: State, event: plain.StatusChanged, _record: plain.Record) -> 
     state.status_reason = event.get("reason")
 
 
-def _queued(state: State, event: plain.MessageQueued, _record: plain.Record) -> None:
+def _on_queued(state: State, event: plain.MessageQueued, _record: plain.Record) -> None:
     message = event["message"]
     if message["delivery"] == "interrupt":
         n_before = sum(queued_message["delivery"] == "interrupt" for queued_message in state.queue)
@@ -94,13 +94,13 @@ def _queued(state: State, event: plain.MessageQueued, _record: plain.Record) -> 
         state.queue.append(message)
 
 
-def _edited(state: State, event: plain.MessageEdited, _record: plain.Record) -> None:
+def _on_edited(state: State, event: plain.MessageEdited, _record: plain.Record) -> None:
     message = event["message"]
     _take_from_queue(state, message["messageId"])
     state.queue.insert(event["position"], message)
 
 
-def _dequeued(state: State, event: plain.MessageDequeued, _record: plain.Record) -> None:
+def _on_dequeued(state: State, event: plain.MessageDequeued, _record: plain.Record) -> None:
     _take_from_queue(state, event["messageId"])
 
 
@@ -108,7 +108,7 @@ def _take_from_queue(state: State, message_id: str) -> None:
     state.queue = [m for m in state.queue if m["messageId"] != message_id]
 
 
-def _refused(state: State, _event: plain.MessageRefused, record: _OfItem) -> None:
+def _on_refused(state: State, _event: plain.MessageRefused, record: _OfItem) -> None:
     state.item(record["itemId"])["status"] = "rejected"
 
 
@@ -172,7 +172,7 @@ def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Rec
         state.decisions.pop(item.get("settles", ""), None)
     state.landings.pop(item["id"], None)
     for change in changes_made(item):
-        _changed(state, change, by_command=_is_of_command(item))
+        _on_changed(state, change, by_command=_is_of_command(item))
     if item["kind"] == "condensation":
         state.condense_requested = None
     state.message_count += _is_message(item)
@@ -184,10 +184,10 @@ def _is_of_command(item: plain.Item) -> bool:
 
 def _checkpoint(state: State, event: plain.CheckpointCreated, _record: plain.Record) -> None:
     for change in event.get("changes", ()):
-        _changed(state, change, by_command=True)
+        _on_changed(state, change, by_command=True)
 
 
-def _changed(state: State, change: plain.FileChange, *, by_command: bool = False) -> None:
+def _on_changed(state: State, change: plain.FileChange, *, by_command: bool = False) -> None:
     if "raw" in change:
         return  # A review compares texts.
     _add_change(state, change)
@@ -206,7 +206,7 @@ def _add_change(state: State, change: plain.FileChange) -> None:
     file["now"] = after
 
 
-def _reviewed(state: State, event: plain.ChangesReviewed, _record: plain.Record) -> None:
+def _on_reviewed(state: State, event: plain.ChangesReviewed, _record: plain.Record) -> None:
     state.reviews[event["uri"]] = {
         "base": event.get("base"),
         "now": event.get("now"),
@@ -293,7 +293,7 @@ def _landing_planned(state: State, event: plain.LandingPlanned, record: _OfItem)
 
 def _changes_updated(state: State, event: plain.ChangesUpdated, record: _OfTurn) -> None:
     for change in event.get("bySubagent", ()):
-        _changed(state, change)
+        _on_changed(state, change)
     state.changes = {change["uri"]: change for change in event["files"]}
     state.turn_changes[record["turnId"]] = state.changes
 
@@ -337,15 +337,15 @@ def _options(state: State, event: plain.OptionsChanged, _record: plain.Record) -
 
 # `apply` looks functions up by the event's type, which type checkers cannot follow; a test does.
 CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
-    "conversation.created": _created,
+    "conversation.created": _on_created,
     "agent.changed": _agent_changed,
-    "conversation.updated": _updated,
+    "conversation.updated": _on_updated,
     "conversation.rolledBack": _rolled_back,
     "status.changed": _status,
-    "message.queued": _queued,
-    "message.edited": _edited,
-    "message.dequeued": _dequeued,
-    "message.refused": _refused,
+    "message.queued": _on_queued,
+    "message.edited": _on_edited,
+    "message.dequeued": _on_dequeued,
+    "message.refused": _on_refused,
     "turn.started": _turn_started,
     "turn.paused": _turn_paused,
     "turn.resumed": _turn_resumed,
@@ -363,7 +363,7 @@ CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
     "landing.planned": _landing_planned,
     "changes.updated": _changes_updated,
     "checkpoint.created": _checkpoint,
-    "changes.reviewed": _reviewed,
+    "changes.reviewed": _on_reviewed,
     "usage.updated": _usage,
     "options.changed": _options,
 }

@@ -54,7 +54,7 @@ class History:
     To read more than one value of `state`, hold `changed`.
     """
 
-    halted: StorageError | None = None
+    storage_error: StorageError | None = None
     """Set while the log cannot be written; only `resume` or a message clears it."""
 
     def __init__(self, state: State, log: LogReader, *, epoch: str) -> None:
@@ -62,7 +62,7 @@ class History:
         self.state = state
         self.epoch = epoch
         self.listeners: list[Listener] = []
-        self.changed = threading.Condition(threading.RLock())
+        self.condition = threading.Condition(threading.RLock())
         self._log = log
         self._waiters: list[tuple[Callable[[plain.Record], Any], Future[Any]]] = []
 
@@ -73,12 +73,12 @@ class History:
     @property
     def status(self) -> str:
         """The status after the last whole append, never between two events of one."""
-        with self.changed:
+        with self.condition:
             return self.state.status
 
     def lines(self) -> list[bytes]:
         """Return all events as stored. Raises `StorageError`."""
-        with self.changed:
+        with self.condition:
             last_seq = self.state.seq
         return self.log.read_range(1, last_seq)
 
@@ -91,14 +91,14 @@ class History:
 
     def abandon_waiters(self, reason: DaemonError) -> None:
         """Fail everyone who still waits for a record with the reason why none will come."""
-        with self.changed:
+        with self.condition:
             waiters, self._waiters = self._waiters, []
             for _, future in waiters:
                 future.set_exception(reason)
 
     def take_in(self, lines: Sequence[bytes]) -> None:
         """Fold what the log has got, each line without its newline, and tell everyone of it."""
-        with self.changed:
+        with self.condition:
             records: list[plain.Record] = []
             for line in lines:
                 record: plain.Record = orjson.loads(line)
@@ -110,7 +110,7 @@ class History:
             for waiter in tuple(self._waiters):
                 if any(_is_answered(*waiter, record) for record in records):
                     self._waiters.remove(waiter)
-            self.changed.notify_all()
+            self.condition.notify_all()
 
 
 class Journal(History):
@@ -141,7 +141,7 @@ class Journal(History):
 
         `cause` goes into the last one. Raises `StorageError`; then nothing has changed.
         """
-        with self.changed:
+        with self.condition:
             turn = turn_id or self.state.turn_id
             lines = [
                 self._render_line(
@@ -164,12 +164,12 @@ class Journal(History):
 
     def wake(self) -> None:
         """Let the worker look again whether there is anything to do. For any thread."""
-        with self.changed:
-            self.changed.notify_all()
+        with self.condition:
+            self.condition.notify_all()
 
     def append_to(self, item_id: str, *events: Contract) -> bool:
         """Append events about an action; return False, with none appended, if it has ended."""
-        with self.changed:
+        with self.condition:
             is_open = item_id in self.state.open_items
             if is_open:
                 self.append(*events, item_id=item_id)
@@ -195,7 +195,7 @@ class Journal(History):
 
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text, and keep it beside the log until the item has ended."""
-        with self.changed:
+        with self.condition:
             if item_id not in self.state.open_items:
                 return  # What a shell writes may come late.
             self.log.partial.add(item_id, text)
@@ -204,8 +204,8 @@ class Journal(History):
 
     def halt(self, error: StorageError) -> None:
         """Stand still until a client resumes: the log cannot be written."""
-        with self.changed:
-            self.halted = error
+        with self.condition:
+            self.storage_error = error
             for listener in tuple(self.listeners):
                 listener.on_halted(self, error)
             # No event can report this, yet nobody must wait for a turn for ever.
@@ -242,17 +242,17 @@ class LiveText:
         self.item_id = item_id
         self._journal = journal
         self._channel = channel
-        self._masked = MaskedStream(journal.masker)
-        self._n_sent = 0
+        self._masked_stream = MaskedStream(journal.masker)
+        self._n_sent_chars = 0
 
     def write(self, text: str) -> None:
-        self._publish(self._masked.feed(text))
+        self._publish(self._masked_stream.feed(text))
 
     def close(self) -> None:
         """Publish the text that was held back because it might have become a secret."""
-        self._publish(self._masked.flush())
+        self._publish(self._masked_stream.flush())
 
     def _publish(self, text: str) -> None:
         if text:
-            self._journal.publish_delta(self.item_id, self._channel, self._n_sent, text)
-            self._n_sent += len(text)
+            self._journal.publish_delta(self.item_id, self._channel, self._n_sent_chars, text)
+            self._n_sent_chars += len(text)

@@ -47,7 +47,7 @@ BEGUN = "begun"
 """Stands in for a digest: a landing that was allowed and began is finished, whatever is left."""
 
 
-def begun(intent: Intent) -> ActionDecided:
+def decided_at_start(intent: Intent) -> ActionDecided:
     return ActionDecided(
         effect="allow", rule="it was allowed, and began", risk=intent.risk, digest=BEGUN
     )

@@ -176,17 +176,17 @@ class LikeModel:
     """All of a `Model` that wraps another one, except `complete`."""
 
     def __init__(self, model: Model, label: str) -> None:
-        self._other = model
+        self._other_model = model
         self.name = model.name
         self.label = label
 
     @property
     def traits(self) -> Traits:
-        return self._other.traits
+        return self._other_model.traits
 
     @property
     def edits_by_patch(self) -> bool:
-        return self._other.edits_by_patch
+        return self._other_model.edits_by_patch
 
 
 # Tools

@@ -68,7 +68,7 @@ def render_rows(facts: Mapping[str, str]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in facts.items())
 
 
-def capped(text: str) -> str:
+def cap_text(text: str) -> str:
     """Return at most `MAX_CHARS` characters of a file, then a note of what was cut."""
     if len(text) <= MAX_CHARS:
         return text

@@ -20,7 +20,7 @@ from oh_daemon.protocol.events import LOG_VERSION, ConversationUpdated
 from oh_daemon.protocol.forms import plain_form
 
 
-def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
+def standing_records(records: Iterable[plain.Record]) -> list[plain.Record]:
     """Return the records from the beginning on that no later `conversation.rolledBack` has undone.
 
     Records before it are what is left of a log whose first event is damaged.
@@ -37,7 +37,7 @@ def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
 
 def items_and_turns(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:
     """Yield the ended items and turns in order, without items of attempts that were retried."""
-    for record in standing(records):
+    for record in standing_records(records):
         event = record["event"]
         if event["type"] == "turn.completed":
             yield event["turn"]
@@ -120,7 +120,7 @@ def fork_records(
     Items that have not ended are left out. Raises `InvalidParamsError` for an unknown item.
     """
     conversation_id, at_item_id = params.conversation_id, params.at_item_id
-    valid = standing(records)
+    valid = standing_records(records)
     state = fold(conversation_id, records)
     if at_item_id is None:
         items = state.items
@@ -138,7 +138,7 @@ def fork_records(
     events = [_creation(valid[0]["event"], state, origin, now), *copies]
     update_event = ConversationUpdated(title=params.title or f"{state.title} (fork)")
     events += [*_closing(conversation_id, events, now), _record(plain_form(update_event), now)]
-    return _numbered(events)
+    return _renumber(events)
 
 
 def _end(records: Sequence[plain.Record], at_item_id: str | None, ended_ids: set[str]) -> int:
@@ -194,7 +194,7 @@ def _creation(first: plain.Event, state: State, origin: plain.ForkOrigin, now: s
 
 def _closing(conversation_id: str, records: Iterable[plain.Record], now: str) -> list[plain.Record]:
     """Return the end of a turn that the cut goes through, so that the turn can be resumed."""
-    state = fold(conversation_id, _numbered(records))
+    state = fold(conversation_id, _renumber(records))
     if state.turn is None:
         return []
     turn = ended_turn(state, now, "interrupted", "cancelled")
@@ -206,7 +206,7 @@ def _record(event: plain.Event, now: str) -> plain.Record:
     return {"v": LOG_VERSION, "seq": 0, "ts": now, "event": event}
 
 
-def _numbered(records: Iterable[plain.Record]) -> list[plain.Record]:
+def _renumber(records: Iterable[plain.Record]) -> list[plain.Record]:
     """Renumber the records and drop causes, so that no request to the branch counts as repeated."""
     new_records: list[plain.Record] = [
         {**record, "seq": seq} for seq, record in enumerate(records, 1)

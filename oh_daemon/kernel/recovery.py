@@ -62,11 +62,11 @@ def closing_events(
             continue
         was_begun = item["status"] == "running" or not is_tool_item(item)
         why = reason if was_begun else "notStarted"
-        closing.append(_ended(item, now, why, fields=outcomes.get(item_id)))
+        closing.append(_end_event(item, now, why, fields=outcomes.get(item_id)))
     return closing
 
 
-def withdrawn(
+def withdrawal_events(
     state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
 ) -> list[Contract]:
     """Resolve all requests (or those of one item) to which nobody will give an answer any more."""
@@ -76,7 +76,7 @@ def withdrawn(
         if question["id"] in state.approvals
         else e.InputResolved(input_id=question["id"], action="cancel", by=by)
         for question in state.pending.values()
-        if question["id"] in state.awaited or state.is_of_program(question)
+        if question["id"] in state.awaited_requests or state.is_of_program(question)
         if item_id in {None, question["itemId"]}
     ]
 
@@ -84,7 +84,7 @@ def withdrawn(
 def withdrawn_offers(state: State) -> list[Contract]:
     """Resolve all offers, since what was before them is rolled back."""
     decision = Decision(effect="reject")
-    offers = state.pending.keys() - state.awaited.keys()
+    offers = state.pending.keys() - state.awaited_requests.keys()
     return [e.ApprovalResolved(approval_id=o, decision=decision, by="changed") for o in offers]
 
 
@@ -106,11 +106,11 @@ def answering_events(
     item = state.item(question["itemId"])
     match action:
         case "accept":
-            return [event, _ended(item, now, None, status="completed", text=content)]
+            return [event, _end_event(item, now, None, status="completed", text=content)]
         case "decline":
-            return [event, _ended(item, now, "declined", status="rejected")]
+            return [event, _end_event(item, now, "declined", status="rejected")]
         case "cancel":
-            return [event, _ended(item, now, "dismissed")]
+            return [event, _end_event(item, now, "dismissed")]
 
 
 def superseding_events(state: State, now: str) -> list[Contract]:
@@ -118,7 +118,7 @@ def superseding_events(state: State, now: str) -> list[Contract]:
     rejection = Decision(effect="reject")
     events: list[Contract] = [
         e.ApprovalResolved(approval_id=approval_id, decision=rejection, by="superseded")
-        for approval_id in state.approvals.keys() & state.awaited.keys()
+        for approval_id in state.approvals.keys() & state.awaited_requests.keys()
     ]
     asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
     for item in state.open_tool_items():
@@ -126,12 +126,12 @@ def superseding_events(state: State, now: str) -> list[Contract]:
         is_allowed = any(decision.effect == "allow" for decision in decisions)
         if item["id"] in asking:
             event = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
-            end_events = _ended(item, now, "answeredByMessage", status="completed")
+            end_events = _end_event(item, now, "answeredByMessage", status="completed")
             events.extend((event, end_events))
         elif (landing := state.landings.get(item["id"])) is not None and not is_allowed:
             events.append(_without_landing(item, now, landing))
         elif item["status"] != "running" and not is_allowed:
-            events.append(_ended(item, now, "superseded", status="rejected"))
+            events.append(_end_event(item, now, "superseded", status="rejected"))
     return events
 
 
@@ -165,15 +165,20 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
         closing += without_hosts(state)
     if is_closing:
         event = status_event(state, "paused", "daemonRestarted")
-        return [*closing, _interrupted(state, now), event]
+        return [*closing, _interruption_event(state, now), event]
     if pauses:
         return [*closing, e.TurnPaused(reason="user"), status_event(state, "paused", "user")]
-    return [*withdrawn(state), *closing, _interrupted(state, now), status_event(state, "idle")]
+    return [
+        *withdrawal_events(state),
+        *closing,
+        _interruption_event(state, now),
+        status_event(state, "idle"),
+    ]
 
 
-def dropped(state: State, now: str) -> list[Contract]:
+def drop_events(state: State, now: str) -> list[Contract]:
     """Return what ends the actions that outlived their turn: they waited when the daemon ended."""
-    return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+    return [*withdrawal_events(state), *closing_events(state, now, "interrupted")]
 
 
 def cut_texts(
@@ -197,13 +202,13 @@ def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> lis
     events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, outcomes=outcomes)
     events += leftover_events
     if state.turn is not None and not state.turn.is_paused:
-        events.append(_interrupted(state, now))
+        events.append(_interruption_event(state, now))
     if state.status not in AT_REST:
         events.append(status_event(state, "paused", "daemonRestarted"))
     return events
 
 
-def _interrupted(state: State, now: str) -> e.TurnCompleted:
+def _interruption_event(state: State, now: str) -> e.TurnCompleted:
     return ended_turn(state, now, "interrupted", "cancelled")
 
 
@@ -218,10 +223,10 @@ def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) 
     result = without_landing(landing, "The user did something else instead of taking them.")
     fields: ItemFields = {**result.item_fields, "content": result.content}
     status = "rejected" if is_own(item) else "completed"
-    return _ended(item, now, None, status=status, fields=fields)
+    return _end_event(item, now, None, status=status, fields=fields)
 
 
-def _ended(
+def _end_event(
     item: plain.Item,
     now: str,
     reason: str | None,

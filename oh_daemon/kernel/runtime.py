@@ -28,14 +28,14 @@ class Slots:
     """The turn slots that all conversations of a daemon share."""
 
     def __init__(self, limit: int = 64) -> None:
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._free = limit
-        self._waiting: deque[object] = deque()
+        self._waiters: deque[object] = deque()
 
     @contextmanager
-    def taken(self, cancel: CancelToken) -> Generator[None]:
+    def take(self, cancel: CancelToken) -> Generator[None]:
         """Hold a slot; raises `Cancelled` when cancelled while waiting for one."""
-        self._take(cancel)
+        self._wait_for_slot(cancel)
         try:
             cancel.raise_if_cancelled()
             yield
@@ -43,32 +43,32 @@ class Slots:
             self._give_back()
 
     @contextmanager
-    def lent(self, cancel: CancelToken) -> Generator[None]:
+    def give_back(self, cancel: CancelToken) -> Generator[None]:
         """Give back the caller's slot while its turn waits for other turns."""
         self._give_back()
         try:
             yield
         finally:
-            self._take(cancel)
+            self._wait_for_slot(cancel)
 
-    def _take(self, cancel: CancelToken) -> None:
+    def _wait_for_slot(self, cancel: CancelToken) -> None:
         """Wait in line for a slot; after a cancel take one at once, as the turn soon frees it."""
         ticket = object()
-        with cancel.notifying(self._changed), self._changed:
-            self._waiting.append(ticket)
-            self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
-            self._waiting.remove(ticket)
+        with cancel.notifying(self._condition), self._condition:
+            self._waiters.append(ticket)
+            self._condition.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
+            self._waiters.remove(ticket)
             self._free -= 1
             # If two slots became free at once, the next in line has looked in vain: wake it again.
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _give_back(self) -> None:
-        with self._changed:
+        with self._condition:
             self._free += 1
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _is_next(self, ticket: object) -> bool:
-        return self._free > 0 and self._waiting[0] is ticket
+        return self._free > 0 and self._waiters[0] is ticket
 
 
 @dataclass(frozen=True, slots=True)

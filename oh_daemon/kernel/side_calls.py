@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.kernel.context import View, is_message, render_batch, size_of
 from oh_daemon.kernel.delivery import MAX_TITLE, title_of
 from oh_daemon.kernel.journal import Journal
 from oh_daemon.kernel.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.kernel.state import State
-from oh_daemon.kernel.usage import billed
+from oh_daemon.kernel.usage import bill_model
 from oh_daemon.kernel.window import CHARS_PER_TOKEN, check_fits
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.errors import DaemonError, ModelError
@@ -55,13 +55,13 @@ class Asides:
 
     def close(self) -> None:
         """End the calls under way; nothing is appended after this."""
-        with self._journal.changed:
+        with self._journal.condition:
             self._cancel.cancel()
 
     def begin_title(self) -> None:
         """Ask for a title in the background, once, when the first message has just come."""
         journal = self._journal
-        with journal.changed:
+        with journal.condition:
             first = plan_title(journal.state)
             if first is None or self._has_asked_title:
                 return
@@ -81,7 +81,7 @@ class Asides:
         try:
             answer = self._call(ModelRequest(messages=messages, purpose="title"), self._cancel)
             title = clean_title(journal.masker.mask(answer.text))
-            with journal.changed:
+            with journal.condition:
                 is_wanted = journal.state.title == before and not self._cancel.is_cancelled
                 if title and is_wanted:
                     journal.append(e.ConversationUpdated(title=title))
@@ -96,7 +96,7 @@ class Asides:
         closes.
         """
         journal = self._journal
-        with journal.changed:
+        with journal.condition:
             view = View(journal.state.agent["systemPrompt"])
             messages = view.messages(journal.state.items)
         view.fill_images(messages, journal.log.read_blob)
@@ -122,8 +122,8 @@ class Asides:
     def _call(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """Return one answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
         journal = self._journal
-        answer, usage = billed(self._model(), request, Progress(cancel), journal.clock)
-        with journal.changed:
+        answer, usage = bill_model(self._model(), request, Progress(cancel), journal.clock)
+        with journal.condition:
             self._cancel.raise_if_cancelled()
             if answer.usage != Usage():
                 journal.append(usage)
@@ -146,4 +146,4 @@ def plan_title(state: State) -> str | None:
 def clean_title(text: str) -> str:
     """Extract the title from an answer; small models think aloud and add quotes."""
     line = first_line(text.rpartition("</think>")[2])
-    return clipped(_FRAME.sub("", line).strip(), MAX_TITLE)
+    return clip_line(_FRAME.sub("", line).strip(), MAX_TITLE)

@@ -178,7 +178,7 @@ class State:
         return {**self.approvals, **self.questions}
 
     @property
-    def awaited(self) -> dict[str, plain.Approval | plain.InputRequest]:
+    def awaited_requests(self) -> dict[str, plain.Approval | plain.InputRequest]:
         """What a turn waits for: no offers, which hang on items that have ended."""
         return {key: question for key, question in self.pending.items() if self._is_open(question)}
 

@@ -117,9 +117,9 @@ def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:
 def _parse_arguments(text: str) -> tuple[Json | None, str]:
     """Return the arguments, or None and why. `strict=False` allows raw line breaks in strings."""
     try:
-        value = _loaded(text.strip() or "{}")
+        value = _load_json(text.strip() or "{}")
         if isinstance(value, str):
-            value = _loaded(value)
+            value = _load_json(value)
     except ValueError as exc:
         return None, f"The arguments are not valid JSON: {exc}. Send one JSON object."
     if value is None:
@@ -135,17 +135,17 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
     return dict(args), ""
 
 
-def _loaded(text: str) -> object:
+def _load_json(text: str) -> object:
     try:
-        return _decoded(text)
+        return _decode_json(text)
     except ValueError as first:
         for repaired in (strict_json(text), strict_json(repaired_json(text))):
             with suppress(ValueError):
-                return _decoded(repaired)
+                return _decode_json(repaired)
         raise first from None
 
 
-def _decoded(text: str) -> object:
+def _decode_json(text: str) -> object:
     try:
         return json.loads(text, strict=False, parse_constant=_refuse)
     except RecursionError:
@@ -302,7 +302,7 @@ _MAX_INLINE_CHARS = 32 << 10
 def presentable(result: ToolResult, masker: Masker) -> ToolResult:
     """Return the result with content that is JSON in MCP's form and not too long."""
     content: Iterable[object] = result.content
-    meta = _loggable(_rendered(result.meta))
+    meta = _loggable(_render_value(result.meta))
 
     def short(text: str) -> str:
         return shorten(text, MAX_TEXT_CHARS, masker.part)
@@ -342,7 +342,7 @@ def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult
     return replace(result, content=(*result.content, *parts), meta=meta)
 
 
-def _rendered(value: object) -> str:
+def _render_value(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -358,7 +358,7 @@ def _loggable(text: str) -> Any:
 
 
 def _part(part: object, short: Callable[[str], str]) -> Json:
-    rendered_text = _rendered(part)
+    rendered_text = _render_value(part)
     match _loggable(rendered_text):
         case {"type": "text", "text": str(text)} as block:
             return {**block, "text": short(text)}

@@ -65,18 +65,18 @@ class Turns:
     def supersede(self) -> None:
         """Drop the actions that still wait for an answer: a new message replaces them."""
         state = self._journal.state
-        if state.awaited:
+        if state.awaited_requests:
             self._journal.append(*superseding_events(state, self._journal.clock.now()))
 
     def resume(self, cause: e.Cause | None = None) -> None:
         """Go on with the open turn."""
-        status = self.status_event("waiting" if self._journal.state.awaited else "running")
+        status = self.status_event("waiting" if self._journal.state.awaited_requests else "running")
         self._journal.append(e.TurnResumed(), status, cause=cause)
 
     def unhalt(self) -> None:
         """Try the log again; whatever was under way when it failed has an unknown outcome."""
         journal = self._journal
-        if journal.halted is None:
+        if journal.storage_error is None:
             return
         now = journal.clock.now()
         closing = closing_events(journal.state, now, "outcomeUnknown", keep_waiting=True)
@@ -87,7 +87,7 @@ class Turns:
             event = self.status_event("paused", "storage")
             events = [e.TurnPaused(reason="storage"), event]
         journal.append(*closing, notice, *events)
-        journal.halted = None
+        journal.storage_error = None
 
     def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
         return status_event(self._journal.state, to, reason)
@@ -100,7 +100,7 @@ class Turns:
 
     def pause(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
         """Pause the open turn, with nothing under way in it, unless it is being interrupted."""
-        with self._journal.changed:
+        with self._journal.condition:
             if self._journal.state.status == "interrupting":
                 return
             event = self.status_event("paused", reason)
@@ -128,12 +128,12 @@ def turn_end(history: History, message_id: str, turn_id: str | None) -> Future[p
                 if not _begins_a_turn(state, message_id, event["turn"]):
                     return event["turn"]
             case "turn.paused" if record.get("turnId") == turn_id:
-                return _paused(state.open_turn)
+                return _paused_turn(state.open_turn)
             case _:
                 pass
         return None
 
-    with history.changed:
+    with history.condition:
         return history.await_record(read)
 
 
@@ -143,7 +143,7 @@ def _begins_a_turn(state: State, message_id: str, last_turn: plain.Turn) -> bool
     return goes_on and any(m["messageId"] == message_id for m in state.queue)
 
 
-def _paused(turn: OpenTurn) -> plain.Turn:
+def _paused_turn(turn: OpenTurn) -> plain.Turn:
     turn_fields: plain.Turn = {
         "id": turn.id,
         "status": "paused",

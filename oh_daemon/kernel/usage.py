@@ -10,7 +10,7 @@ from oh_daemon.protocol import plain
 from oh_daemon.protocol.events import UsageUpdated
 
 
-def billed(
+def bill_model(
     model: Model, request: ModelRequest, progress: Progress, clock: Clock
 ) -> tuple[ModelAnswer, UsageUpdated]:
     """Return the answer and its usage; only a step's usage says how full the context is."""
@@ -52,7 +52,7 @@ class Bill:
         self._by_model[model] = add_usage(self._by_model.get(model), usage)
         self._by_day[day] = add_usage(self._by_day.get(day), usage)
 
-    def rendered(self) -> Json:
+    def render(self) -> Json:
         """Return the sums by wire names: most input tokens first among models, newest day first."""
         models = sorted(self._by_model.items(), key=lambda pair: -pair[1].get("inputTokens", 0))
         days = sorted(self._by_day.items(), reverse=True)

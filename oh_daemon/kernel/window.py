@@ -26,13 +26,13 @@ _MOST_OFF = 4
 class Size:
     """What a request has: `fixed` is the system prompt and the tools, `view` all messages."""
 
-    fixed: int
+    n_fixed: int
     view: int
 
     @property
     def tokens(self) -> float:
         """Our own estimate."""
-        return self.fixed / CHARS_PER_TOKEN + self.view / LEAST_CHARS_PER_TOKEN
+        return self.n_fixed / CHARS_PER_TOKEN + self.view / LEAST_CHARS_PER_TOKEN
 
 
 def check_fits(tokens: int, model: Model) -> None:

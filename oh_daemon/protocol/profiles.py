@@ -23,13 +23,13 @@ def _check_llm(llm: dict[str, Any]) -> dict[str, Any]:
             f"{min(wrong)} does not belong here; a key is found by its provider's variable"
         )
     try:
-        LLMSettings.model_validate({"model": "any", **_given(llm)})
+        LLMSettings.model_validate({"model": "any", **_given_fields(llm)})
     except ValidationError as exc:
         raise ValueError(problem_in(exc)) from None
     return llm
 
 
-def _given(llm: dict[str, Any]) -> dict[str, Any]:
+def _given_fields(llm: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in llm.items() if value is not None}
 
 
@@ -45,7 +45,9 @@ class Profile(StrictContract):
 
     def llm_over(self, common: dict[str, Any]) -> LLMSettings:
         """Return the options for calling the model; `common` is the setting `llm`."""
-        return LLMSettings.model_validate({**_given({**common, **self.llm}), "model": self.model})
+        return LLMSettings.model_validate(
+            {**_given_fields({**common, **self.llm}), "model": self.model}
+        )
 
 
 class RouteRule(StrictContract):

@@ -66,17 +66,17 @@ class Blobs:
 
     def read(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
         """Return at most `limit` bytes from `offset`. Raises `UserError` for an unknown name."""
-        with self._opened(sha256) as file:
+        with self._open_blob(sha256) as file:
             file.seek(offset)
             return file.read(limit)
 
     def size(self, sha256: str) -> int:
         """Return the size in bytes. Raises as `read` does."""
-        with self._opened(sha256) as file:
+        with self._open_blob(sha256) as file:
             return os.fstat(file.fileno()).st_size
 
     @contextmanager
-    def _opened(self, sha256: str) -> Generator[BufferedReader]:
+    def _open_blob(self, sha256: str) -> Generator[BufferedReader]:
         if not _SHA256.fullmatch(sha256):
             raise UserError(f"{sha256[:80]!r} is not the name of an output; use one from an item")
         try:

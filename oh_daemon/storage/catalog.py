@@ -235,9 +235,9 @@ class Catalog:
                 if meta.keys() | {"fileCount"} == _FIELDS:
                     meta["id"] = folder.name
                     if meta["lastSeq"] == last_seq:
-                        return _checked(meta)
+                        return _checked_summary(meta)
                     if _is_long(folder / LOG_NAME) and lock_owner(folder):
-                        return _checked(_brought_on(meta, folder / LOG_NAME))
+                        return _checked_summary(_brought_on(meta, folder / LOG_NAME))
             from oh_daemon.kernel.folding import apply  # noqa: PLC0415 - most have a summary.
             from oh_daemon.kernel.state import State  # noqa: PLC0415 - as above.
 
@@ -246,7 +246,7 @@ class Catalog:
             if not (state.seq or has_lost(folder, scan)):
                 return None
             summary = summary_of(state)
-            summary = _checked(summary if state.created_at else self._of_damaged(summary))
+            summary = _checked_summary(summary if state.created_at else self._of_damaged(summary))
         # A damaged log may hold events that make no sense; it must not hide the other logs.
         except (OSError, DaemonError, ValueError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)
@@ -280,7 +280,7 @@ def _brought_on(meta: Json, log: Path) -> Json:
     return meta
 
 
-def _checked(summary: Json) -> Json:
+def _checked_summary(summary: Json) -> Json:
     """Return the summary if it can be shown. Raises `ValueError`: a repository may bring any."""
     ConversationInfo.model_validate({**summary, "lock": {"mine": False}})
     return summary

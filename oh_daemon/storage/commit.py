@@ -26,7 +26,7 @@ class CommitThread:
     def __init__(self) -> None:
         self.partial = PartialThread()
         """Writes what is not to be synced."""
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._pending: dict[Commit, list[Future[StorageError | None]]] = {}
         self._is_urgent = False
         self._is_closing = False
@@ -35,10 +35,10 @@ class CommitThread:
 
     def schedule(self, commit: Commit) -> None:
         """Sync soon, without anybody waiting for it."""
-        with self._changed:
+        with self._condition:
             # If something is pending already, the thread is awake, or waits for others to join.
             if not self._pending:
-                self._changed.notify()
+                self._condition.notify()
             self._pending.setdefault(commit, [])
 
     def request(
@@ -49,20 +49,20 @@ class CommitThread:
         if callback is not None:
             # A Future logs and drops what a callback raises, so a bad callback stops nothing else.
             future.add_done_callback(lambda done_future: callback(done_future.result()))
-        with self._changed:
+        with self._condition:
             if not self._is_closing:
                 self._pending.setdefault(commit, []).append(future)
                 self._is_urgent = True
-                self._changed.notify()
+                self._condition.notify()
                 return future
         future.set_result(StorageError("the daemon is stopping, so the log is no longer synced"))
         return future
 
     def close(self) -> None:
         """Sync what is pending and end the thread."""
-        with self._changed:
+        with self._condition:
             self._is_closing = True
-            self._changed.notify()
+            self._condition.notify()
         self._thread.join()
         self.partial.close()
 
@@ -75,9 +75,9 @@ class CommitThread:
 
     def _next_batch(self) -> dict[Commit, list[Future[StorageError | None]]]:
         """Return all requests since the last sync began; empty when it is time to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._is_closing)
-            self._changed.wait_for(lambda: self._is_urgent or self._is_closing, _GROUP_S)
+        with self._condition:
+            self._condition.wait_for(lambda: self._pending or self._is_closing)
+            self._condition.wait_for(lambda: self._is_urgent or self._is_closing, _GROUP_S)
             self._is_urgent = False
             batch, self._pending = self._pending, {}
             return batch

@@ -84,9 +84,9 @@ class _Kept(LikeModel):
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Complete as the port says. Retries get no files; the conversation's log has them."""
         try:
-            answer = self._other.complete(request, progress)
+            answer = self._other_model.complete(request, progress)
         except (Cancelled, DaemonError) as exc:
-            self._files.keep(self._other, request, {"error": str(exc) or "cancelled"})
+            self._files.keep(self._other_model, request, {"error": str(exc) or "cancelled"})
             raise
-        self._files.keep(self._other, request, {"answer": answer})
+        self._files.keep(self._other_model, request, {"answer": answer})
         return answer

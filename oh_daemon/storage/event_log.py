@@ -132,7 +132,7 @@ class LogFile(LogTail):
         """Put bytes at the end of the file, all or nothing, for `append` and `open_log`."""
         try:
             if self._is_torn:
-                self._cut()
+                self._cut_log()
             self._require_unchanged()
             # The kernel takes everything in one write, or only a part when it runs out of space;
             # writing the rest then raises the reason.
@@ -140,11 +140,11 @@ class LogFile(LogTail):
         except OSError as exc:
             self._is_torn = True
             with suppress(OSError):
-                self._cut()
+                self._cut_log()
             raise storage_error(self._path, exc) from exc
         self._end += len(data)
 
-    def _cut(self) -> None:
+    def _cut_log(self) -> None:
         os.ftruncate(self._fd, self._end)
         self._is_torn = False
 
@@ -177,7 +177,7 @@ class LogFile(LogTail):
                 if self._fd >= 0:
                     with self._writing:
                         self._require_unchanged()
-                    items = self.partial.ended()  # Who ends during the sync is not in it.
+                    items = self.partial.ended_ids()  # Who ends during the sync is not in it.
                     os.fdatasync(self._fd)
                     self.partial.drop(items)
         except OSError as exc:
@@ -200,7 +200,7 @@ class LogFile(LogTail):
             with suppress(OSError, errors.StorageError):
                 self.write(_line(kind="closed"))
                 os.fdatasync(self._fd)
-                self.partial.drop(self.partial.ended())
+                self.partial.drop(self.partial.ended_ids())
                 os.ftruncate(self._lock_fd, 0)
             os.close(self._lock_fd)
             os.close(self._fd)

@@ -108,7 +108,7 @@ def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
     """
     scan = Scan()
     sieve = _Sieve(scan, on_record)
-    with _uncollected():
+    with _without_collector():
         for start, size, line in _lines(file):
             record = parse_line(line)
             if record is None:
@@ -128,7 +128,7 @@ def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
+def _without_collector() -> Generator[None]:
     """Keep the garbage collector away: none of 100,000 new dicts is garbage."""
     is_on = gc.isenabled()
     gc.disable()
@@ -173,7 +173,7 @@ class _Sieve:
 
     def __init__(self, scan: Scan, on_record: TakeRecord) -> None:
         self._scan = scan
-        self._take = on_record
+        self._on_record = on_record
         self._add_seq, self._add_start = scan.seqs.append, scan.starts.append
         self._last = 0
         self._doubtful: tuple[plain.Record, int] | None = None
@@ -183,7 +183,7 @@ class _Sieve:
         if self._doubtful is not None:
             self._decide(*self._doubtful, next_offset=seq)
         if seq == self._last + 1:
-            self._keep(event, seq, start)
+            self._keep_event(event, seq, start)
         else:
             self._doubtful = event, start
 
@@ -202,13 +202,13 @@ class _Sieve:
             self._scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
             return
         self._scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
-        self._keep(event, seq, start)
+        self._keep_event(event, seq, start)
 
-    def _keep(self, event: plain.Record, seq: int, start: int) -> None:
+    def _keep_event(self, event: plain.Record, seq: int, start: int) -> None:
         self._last = seq
         self._add_seq(seq)
         self._add_start(start)
-        self._take(event)
+        self._on_record(event)
 
 
 def lock_owner(folder: Path) -> Json:

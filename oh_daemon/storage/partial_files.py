@@ -36,24 +36,24 @@ class PartialThread:
     """The daemon's only such thread: sleeps while nothing streams, else writes every 0.1 s."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: list[Callable[[], None]] = []
+        self._condition = threading.Condition()
+        self._pending_jobs: list[Callable[[], None]] = []
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="partial-text", daemon=True)
         self._thread.start()
 
     def schedule(self, write: Callable[[], None]) -> None:
         """Call this soon, on the thread."""
-        with self._changed:
-            if not self._waiting:
-                self._changed.notify()
-            self._waiting.append(write)
+        with self._condition:
+            if not self._pending_jobs:
+                self._condition.notify()
+            self._pending_jobs.append(write)
 
     def close(self) -> None:
         """Write what waits and end the thread."""
-        with self._changed:
+        with self._condition:
             self._is_closing = True
-            self._changed.notify()
+            self._condition.notify()
         self._thread.join()
 
     def _run(self) -> None:
@@ -63,10 +63,10 @@ class PartialThread:
 
     def _next_batch(self) -> list[Callable[[], None]]:
         """Return what was scheduled; empty when it is time to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closing)
-            self._changed.wait_for(lambda: self._is_closing, _GROUP_S)
-            batch, self._waiting = self._waiting, []
+        with self._condition:
+            self._condition.wait_for(lambda: self._pending_jobs or self._is_closing)
+            self._condition.wait_for(lambda: self._is_closing, _GROUP_S)
+            batch, self._pending_jobs = self._pending_jobs, []
             return batch
 
 
@@ -112,7 +112,7 @@ class PartialFiles:
         self._writing = threading.Lock()
         """Held while files are written or removed; taken before the other."""
         self._streams: dict[str, _Stream] = {}
-        self._ended: set[str] = set()
+        self._ended_ids: set[str] = set()
         self._is_due = False
 
     def add(self, item_id: str, text: str) -> None:
@@ -130,7 +130,7 @@ class PartialFiles:
         with self._lock:
             stream = self._streams.pop(item_id, None)
             if stream is not None and stream.part_bytes:
-                self._ended.add(item_id)
+                self._ended_ids.add(item_id)
 
     def read(self) -> Mapping[str, PartialText]:
         """Return what an earlier daemon left, by item; it goes with the next sync."""
@@ -141,19 +141,19 @@ class PartialFiles:
                 before = texts.get(item_id, PartialText("", is_whole=part == 0))
                 texts[item_id] = PartialText(before.text + text, is_whole=before.is_whole)
         with self._lock:
-            self._ended |= texts.keys()
+            self._ended_ids |= texts.keys()
         return texts
 
-    def ended(self) -> frozenset[str]:
+    def ended_ids(self) -> frozenset[str]:
         """Return the items whose end the log has by now, and whose texts are still there."""
         with self._lock:
-            return frozenset(self._ended)
+            return frozenset(self._ended_ids)
 
     def drop(self, item_ids: frozenset[str]) -> None:
         """Remove the texts of these items, whose end is durable."""
         with self._writing:
             with self._lock:
-                self._ended -= item_ids
+                self._ended_ids -= item_ids
             if item_ids:
                 self._remove(lambda item_id, _part: item_id in item_ids)
 

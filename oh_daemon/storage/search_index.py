@@ -81,7 +81,7 @@ def _wanted_bits(words: tuple[str, ...], n_bits: int) -> int:
 
 def _read_filter(folder: Path) -> tuple[int, int]:
     """Read the filter, brought up to the end of the log; a new one has room to grow threefold."""
-    end, n_bits, bits = _stored(folder)
+    end, n_bits, bits = _stored_facts(folder)
     with read_private(folder / LOG_NAME) as log:
         size = log.seek(0, 2)
         if end == size and n_bits:
@@ -100,7 +100,7 @@ def _read_filter(folder: Path) -> tuple[int, int]:
     return bits, n_bits
 
 
-def _stored(folder: Path) -> tuple[int, int, int]:
+def _stored_facts(folder: Path) -> tuple[int, int, int]:
     """Return where the filter ended, its size and its bits; zeros if there is none of this form."""
     with suppress(OSError, DaemonError, struct.error):
         with read_private(folder / _NAME) as file:

@@ -96,14 +96,14 @@ class UserState:
         """What to tell the user about a file that cannot be read, if it is so."""
         if self._file.value() is not None:
             return None
-        return Problem("decisions", "user", str(self._path), (str(self._aside),))
+        return Problem("decisions", "user", str(self._path), (str(self._damaged_path),))
 
     def _load(self) -> Mapping[str, dict[str, Any]]:
         # An unreadable file counts as nothing decided, which is the stricter choice.
         return self._file.value() or {}
 
     @property
-    def _aside(self) -> Path:
+    def _damaged_path(self) -> Path:
         return self._path.with_name(f"{self._path.name}.damaged")
 
     def _change(self, key: str, name: str, change: Callable[[Any], object]) -> None:
@@ -116,7 +116,7 @@ class UserState:
                     fcntl.flock(lock, fcntl.LOCK_EX)
                     state = _read(self._path)
                     if state is None:
-                        self._path.rename(self._aside)
+                        self._path.rename(self._damaged_path)
                         state = {}
                     entry = state.setdefault(key, {})
                     entry[name] = change(entry.get(name))

@@ -221,7 +221,7 @@ class IndexChange:
     after: Rows
     to_add: frozenset[bytes] = frozenset()
     """Paths that are only meant to be added: their rows have no object."""
-    skipped: frozenset[bytes] = frozenset()
+    skipped_paths: frozenset[bytes] = frozenset()
     """Paths that are left out of the work tree."""
 
     @property
@@ -234,14 +234,14 @@ class IndexChange:
         rows = (row for row in self.after if path_of(row) not in self.to_add)
         return {row.split(b" ")[1].decode() for row in rows if not row.startswith(b"160000")}
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         sides = ((_BEFORE, self.before), (_AFTER, self.after))
-        more = ((_TO_ADD, self.to_add), (_SKIPPED, self.skipped))
+        more = ((_TO_ADD, self.to_add), (_SKIPPED, self.skipped_paths))
         return b"\0".join(sign + row for sign, rows in (*sides, *more) for row in sorted(rows))
 
 
-def decoded(data: bytes) -> IndexChange:
-    """Return what `IndexChange.encoded` wrote."""
+def decode_index(data: bytes) -> IndexChange:
+    """Return what `IndexChange.encode` wrote."""
     rows = data.split(b"\0")
 
     def of(sign: bytes) -> Rows:
@@ -263,7 +263,7 @@ def rows_at(rows: Rows, paths: Iterable[bytes]) -> Rows:
     return frozenset(row for row in rows if path_of(row) in paths_wanted)
 
 
-def compared(disk: Git, view: Git) -> IndexChange | None:
+def compare_index(disk: Git, view: Git) -> IndexChange | None:
     """Return what differs in the view; None if nothing does. Raises `ToolError`."""
     before, after = rows_of(disk), rows_of(view)
     if before == after:
@@ -273,10 +273,10 @@ def compared(disk: Git, view: Git) -> IndexChange | None:
         raise ToolError("the index has entries that cannot come back from the sandbox")
     # The paths, so that the rows of all stages of a path are on both sides.
     change = IndexChange(rows_at(before, change.paths), rows_at(after, change.paths))
-    return _marked(change, view)
+    return _mark_skipped(change, view)
 
 
-def _marked(change: IndexChange, view: Git) -> IndexChange:
+def _mark_skipped(change: IndexChange, view: Git) -> IndexChange:
     paths = [os.fsdecode(_LITERAL + path) for path in change.paths]
     some = ("--", *paths) if sum(map(len, paths)) < _MAX_NAMED_CHARS else ()
     parts = view.run("ls-files", "-s", "-z", "--debug", *some).split(b"\0")
@@ -305,8 +305,10 @@ def make_change(git: Git, index: Path, change: IndexChange) -> None:
         words = ("--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         literal = [_LITERAL + path for path in change.to_add]
         own.run("add", *words, stdin=_lines(literal))
-    if change.skipped:
-        own.run("update-index", "-z", "--skip-worktree", "--stdin", stdin=_lines(change.skipped))
+    if change.skipped_paths:
+        own.run(
+            "update-index", "-z", "--skip-worktree", "--stdin", stdin=_lines(change.skipped_paths)
+        )
     # Else each file would count as changed until somebody looked at it. What differs is no error.
     own.ask("update-index", "-q", "--refresh")
 

@@ -55,7 +55,7 @@ class _Table:
             pieces.append(piece)
             at += len(piece)
         text = b"".join(pieces).decode(errors="surrogateescape")
-        return tuple(map(_parsed, text.splitlines()))
+        return tuple(map(_parse_mount, text.splitlines()))
 
 
 _OPENING = threading.Lock()
@@ -95,7 +95,7 @@ def _table_of(_pid: int) -> _Table:
     return _Table(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC))
 
 
-def _parsed(line: str) -> _Mount:
+def _parse_mount(line: str) -> _Mount:
     row = line.split(" ")
     place = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), row[4])
     return _Mount(row[2], Path(place), row[row.index("-") + 1])
@@ -109,7 +109,7 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
     """Return the files that a process can write to, relative to the folder; some may be gone."""
     paths: set[str] = set()
     for pid in _family(root_pid):
-        paths |= {name for name, is_writable in _mapped(pid) if is_writable}
+        paths |= {name for name, is_writable in _mapped_files(pid) if is_writable}
         paths |= {name for number, name in _open(pid) if _is_written(pid, number)}
     return _below(folder, paths)
 
@@ -128,7 +128,7 @@ def live(root_pid: int, folder: Path) -> Live:
     """Look at all processes of a view."""
     paths: set[str] = set()
     for pid in _family(root_pid):
-        paths |= {name for name, _ in _mapped(pid)} | {name for _, name in _open(pid)}
+        paths |= {name for name, _ in _mapped_files(pid)} | {name for _, name in _open(pid)}
         for place in ("cwd", "root", "exe"):
             with suppress(OSError):
                 paths.add(str(Path(f"/proc/{pid}/{place}").readlink()))
@@ -158,7 +158,7 @@ def _is_written(pid: int, number: str) -> bool:
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE in _WRITES
 
 
-def _mapped(pid: int) -> Iterator[tuple[str, bool]]:
+def _mapped_files(pid: int) -> Iterator[tuple[str, bool]]:
     """Yield the name of each file in memory, and whether what is written there reaches it."""
     try:
         rows = Path(f"/proc/{pid}/maps").read_bytes().splitlines()

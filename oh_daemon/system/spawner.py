@@ -140,14 +140,14 @@ class Spawner:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
-        self._n_started = 0
+        self._n_starts = 0
         self._is_closed = False
         self._around = Enclosure(())
         self._answers = queue.SimpleQueue[Process | OSError | None]()
         """One answer for each request, in order; an error once the reaper has ended."""
         self._awaited = b""
         """The tag of the request that has no answer yet; what answers no request is dropped."""
-        self._running: dict[int, Process] = {}
+        self._running_processes: dict[int, Process] = {}
 
     @property
     def scratch(self) -> Path:
@@ -228,8 +228,8 @@ class Spawner:
         with self._lock:
             if self._is_closed:
                 raise ToolError("the daemon is stopping; nothing can be started any more")
-            self._n_started += 1
-            tag = f"{self.run_id}.{self._n_started}"
+            self._n_starts += 1
+            tag = f"{self.run_id}.{self._n_starts}"
             variables = {**env, **self._variables, RUN_TAG: tag}
             entries = [f"{name}={value}" for name, value in variables.items()]
             words = [tag, str(len(argv)), str(cwd), *argv, *entries]
@@ -324,12 +324,12 @@ class Spawner:
                 self._answers.put(None)
             case [b"exit", pid, code] if _is_number(pid) and _is_number(code.removeprefix(b"-")):
                 # Orphans that the reaper inherited have no `Process`.
-                if process := self._running.pop(int(pid), None):
+                if process := self._running_processes.pop(int(pid), None):
                     process.exit_code.set_result(int(code))
             case [b"started", tag, pid] if tag == awaited and _is_number(pid):
                 self._awaited = b""
                 process = Process(self._number_here(int(pid)), tag.decode())
-                self._running[int(pid)] = process
+                self._running_processes[int(pid)] = process
                 self._answers.put(process)
             case [b"failed", tag, code] if tag == awaited and _is_number(code):
                 self._awaited = b""
@@ -357,7 +357,7 @@ class Spawner:
                 return  # There is a new one, and no process was started by this one.
             self._socket = self._reaper = None
             # Processes started from here on belong to the next reaper.
-            running, self._running = self._running, {}
+            running, self._running_processes = self._running_processes, {}
         for process in running.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)

@@ -19,12 +19,12 @@ class Watch:
         """Start watching. Raises `OSError` where the system does not report changes."""
         self._fds: list[int] = []
         try:
-            self._changes = self._keep(_inotify(path))
-            self._stop = self._keep(os.eventfd(0, os.EFD_CLOEXEC))
+            self._changes = self._keep_descriptor(_inotify(path))
+            self._stop = self._keep_descriptor(os.eventfd(0, os.EFD_CLOEXEC))
             if pid is not None:
                 # The pid may mean nothing here, for instance when the writer is in a container.
                 with suppress(OSError):
-                    self._keep(os.pidfd_open(pid))
+                    self._keep_descriptor(os.pidfd_open(pid))
         except OSError:
             self.close()
             raise
@@ -35,7 +35,7 @@ class Watch:
         for fd in self._fds:
             self._poll.register(fd, select.POLLIN)
 
-    def _keep(self, fd: int) -> int:
+    def _keep_descriptor(self, fd: int) -> int:
         self._fds.append(fd)
         return fd
 

@@ -51,7 +51,7 @@ class Seen:
     text: str
     buffer: str | None
     disk: str | None
-    whole: bool = True
+    is_whole: bool = True
     """False when the text also holds changes by others that the agent was not shown."""
     read: bool = True
     """False when the agent changed lines of it without having read it."""
@@ -107,7 +107,7 @@ class PlannedEdit:
     note: str | None = None
     form: FileForm | None = None
     """The form of a file that is created."""
-    saves_typed: bool = False
+    saves_unsaved_text: bool = False
     """Whether what the user has typed is saved along with it."""
 
 
@@ -175,7 +175,7 @@ def doubt_of(text: str, last: Seen | None, earlier: str | None) -> str | None:
         return None if is_same else MOVED_ON if earlier else UNSURE
     if last is None or not last.read:
         return UNREAD
-    return None if last.whole and last.text == fingerprint(text) else MOVED_ON
+    return None if last.is_whole and last.text == fingerprint(text) else MOVED_ON
 
 
 def choose_route(

@@ -20,22 +20,22 @@ class PathLocks:
     """The claims on paths, shared by all conversations."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._claimed: set[Path] = set()
+        self._condition = threading.Condition()
+        self._claimed_paths: set[Path] = set()
 
     @contextmanager
     def hold(self, path: Path, cancel: CancelToken) -> Generator[None]:
         """Claim a real path, blocking while another holds it. Raises `Cancelled` when cancelled."""
-        with cancel.notifying(self._changed), self._changed:
-            self._changed.wait_for(lambda: cancel.is_cancelled or path not in self._claimed)
+        with cancel.notifying(self._condition), self._condition:
+            self._condition.wait_for(lambda: cancel.is_cancelled or path not in self._claimed_paths)
             cancel.raise_if_cancelled()
-            self._claimed.add(path)
+            self._claimed_paths.add(path)
         try:
             yield
         finally:
-            with self._changed:
-                self._claimed.discard(path)
-                self._changed.notify_all()
+            with self._condition:
+                self._claimed_paths.discard(path)
+                self._condition.notify_all()
 
 
 MAX_IN_TURN, _AT_ONCE = 50, 16

@@ -35,21 +35,21 @@ from oh_daemon.workspace.arbiter import (
 )
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.encodings import encoded
+from oh_daemon.workspace.encodings import encode_text
 from oh_daemon.workspace.excerpts import around
 from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
 from oh_daemon.workspace.hunks import Part, Rewrite, Wanted
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.paths import Folders, real_path, shown
+from oh_daemon.workspace.paths import Folders, printable, real_path
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
     Remove,
     Replace,
     Undo,
-    applied,
+    apply_edits,
     difference,
-    located,
+    locate_edits,
     looks_applied,
     restoring,
     with_newlines,
@@ -134,7 +134,7 @@ class Documents:
                 result = self._write(plan, label, cancel)
                 if result is not None:
                     return result
-            raise self._stale(self.look(path), "it changed while it was being edited, twice")
+            raise self._stale_error(self.look(path), "it changed while it was being edited, twice")
 
     def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
@@ -165,7 +165,7 @@ class Documents:
         texts = {real_path(document.path): document.text for document in documents}
         return {path: text for path, text in texts.items() if not self.folders.is_closed(path)}
 
-    def encoded(self, path: Path, text: str) -> bytes:
+    def encode(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""
         return encoded_like(text, self.look(path).file)
 
@@ -181,23 +181,23 @@ class Documents:
         if state.text is None:
             raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
         if state.truth.doubt in {"conflict", "rivals"}:
-            raise self._stale(state, str(state.truth.note))
+            raise self._stale_error(state, str(state.truth.note))
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
         doubt, plain = self._doubt(state), with_newlines(state.text or "")
         try:
-            edit_plan = self._planned(state, partial(located, find=change.edits))
+            edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))
         except StaleDocumentError:
             raise
         except ToolError as exc:
             if doubt is None:
                 raise
-            raise self._stale(state, f"{doubt}; {exc.message}", change.place(plain)) from exc
+            raise self._stale_error(state, f"{doubt}; {exc.message}", change.place(plain)) from exc
         if doubt is None:
             return edit_plan
         if not (change.is_anchored if doubt == MOVED_ON else change.names_lines(plain)):
-            raise self._stale(state, doubt, change.place(plain))
+            raise self._stale_error(state, doubt, change.place(plain))
         return replace(edit_plan, note=REBASED) if doubt == MOVED_ON else edit_plan
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
@@ -223,7 +223,7 @@ class Documents:
         own, rival = fingerprint(state.text) or "", rival_of(state.document)
         self._sightings[state.path] = Seen(own, *texts, rival=rival)
 
-    def _stale(self, state: Look, why: str, place: int = 1) -> StaleDocumentError:
+    def _stale_error(self, state: Look, why: str, place: int = 1) -> StaleDocumentError:
         """Return an error that shows the text around a line, so that the next attempt can fit."""
         name = self._name(state.path)
         if state.text is None:
@@ -234,7 +234,7 @@ class Documents:
         error.on_shown = partial(self._saw, state)
         return error
 
-    def _planned(self, state: Look, find: Callable[[str], tuple[TextEdit, ...]]) -> PlannedEdit:
+    def _plan_edit(self, state: Look, find: Callable[[str], tuple[TextEdit, ...]]) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
             state.truth,
@@ -246,12 +246,14 @@ class Documents:
         )
         if route is None:
             why = "the user has unsaved changes in an editor that takes no edits; ask to save"
-            raise self._stale(state, why)
+            raise self._stale_error(state, why)
         before = file.text if route == "disk" and file is not None else state.text or ""
         edits = find(before)
-        after = applied(before, edits)
+        after = apply_edits(before, edits)
         saves = route == "editor" and editor is not None and editor.saves_with_edits
-        return PlannedEdit(state, before, after, edits, route, state.truth.note, saves_typed=saves)
+        return PlannedEdit(
+            state, before, after, edits, route, state.truth.note, saves_unsaved_text=saves
+        )
 
     def _planned_removal(self, state: Look, change: Remove) -> PlannedEdit:
         name = self._name(state.path)
@@ -259,7 +261,7 @@ class Documents:
         if state.file is None or state.is_unsaved:
             raise EditRejectedError(f"{name!r} has unsaved changes of the user; ask to save it")
         if doubt is not None or fingerprint(state.text) != fingerprint(change.text):
-            raise self._stale(state, doubt or MOVED_ON)
+            raise self._stale_error(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
             raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
         return PlannedEdit(state, state.file.text, None, (), "disk", state.truth.note)
@@ -287,13 +289,13 @@ class Documents:
         if last is None or state.text is None:
             raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
         before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
-        edit_plan = self._planned(state, partial(restoring, before=before, after=after))
+        edit_plan = self._plan_edit(state, partial(restoring, before=before, after=after))
         return self._removing(edit_plan) if last.op == "add" else edit_plan
 
     def _planned_rewrite(self, state: Look, change: Rewrite | Part) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
-        edit_plan = self._planned(state, partial(located, find=change.edits))
+        edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))
         is_removal = isinstance(change, Rewrite) and change.after is None
         return self._removing(edit_plan) if is_removal else edit_plan
 
@@ -302,7 +304,7 @@ class Documents:
         if plan.state.file is None:
             return plan
         if plan.state.is_unsaved:
-            raise self._stale(plan.state, "it changed since it was created")
+            raise self._stale_error(plan.state, "it changed since it was created")
         return replace(plan, after=None, route="disk")
 
     def _write(self, plan: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
@@ -312,11 +314,11 @@ class Documents:
             return self._write_through_editor(plan, label, cancel)
         is_plain = file is None and plan.form is None
         if is_plain and self.files.is_created_by(self._editor, path, after or "", cancel):
-            return self._done(path, None, after, "editor")
+            return self._edit_result(path, None, after, "editor")
         try:
             if file is None:
                 form = plan.form or FileForm()
-                self.files.create(path, encoded(after or "", form), form.mode)
+                self.files.create(path, encode_text(after or "", form), form.mode)
             elif after is None:
                 self.history.put(plan.before)
                 self.files.delete(path, file.sha256)
@@ -324,7 +326,7 @@ class Documents:
                 self.files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
-        return self._done(path, plan.before, after, "disk", plan.note, file)
+        return self._edit_result(path, plan.before, after, "disk", plan.note, file)
 
     def _write_through_editor(
         self, plan: PlannedEdit, label: str, cancel: CancelToken
@@ -355,12 +357,12 @@ class Documents:
         )
         if not is_applied and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(
-                f"the editor did not take the edit of {shown(path)!r}: {outcome.failure}"
+                f"the editor did not take the edit of {printable(path)!r}: {outcome.failure}"
             )
         if not is_applied:
             return None
         note = "\n".join(filter(None, (plan.note, difference(after, text, path.name))))
-        return self._done(path, plan.before, text, "editor", note or None)
+        return self._edit_result(path, plan.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """Wait until we hear of what a formatter did on save, which is on disk before that."""
@@ -370,7 +372,7 @@ class Documents:
                 opened_as, sha256_of(file.text), timeout_s=_VERIFY_TIMEOUT_S, cancel=cancel
             )
 
-    def _done(
+    def _edit_result(
         self,
         path: Path,
         before: str | None,
@@ -386,7 +388,7 @@ class Documents:
             fingerprint(after) or "",
             fingerprint(document),
             fingerprint(disk),
-            whole=note is None or REBASED not in note,
+            is_whole=note is None or REBASED not in note,
             read=before is None
             or path in self._earlier
             or (sighting is not None and sighting.read),

@@ -15,7 +15,13 @@ from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.hunks import Rewrite
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.text_changes import Create, applied, located, unified, with_newlines
+from oh_daemon.workspace.text_changes import (
+    Create,
+    apply_edits,
+    locate_edits,
+    unified_diff,
+    with_newlines,
+)
 
 _EMPTY = sha256_of("")
 
@@ -37,7 +43,7 @@ class EditHistory:
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
         """Return the change from one text to another without storing it; None means no file."""
         name = str(self._folders.relative(path))
-        patch, n_added, n_removed = unified(before or "", after or "", name)
+        patch, n_added, n_removed = unified_diff(before or "", after or "", name)
         return FileChange(
             uri=uri_from_path(self._folders.as_opened(path)),
             op="add" if before is None else "delete" if after is None else "modify",
@@ -118,8 +124,8 @@ class EditHistory:
         if last is None or last.op != "delete":
             return Create(text)
         before = self.text(last.sha256_before)
-        edits = located(before, lambda plain: [TextEdit(0, len(plain), with_newlines(text))])
-        return Create(applied(before, edits), last.form)
+        edits = locate_edits(before, lambda plain: [TextEdit(0, len(plain), with_newlines(text))])
+        return Create(apply_edits(before, edits), last.form)
 
     def way_back(self, path: Path, now: str | None, target: str | None) -> Create | Rewrite:
         """Return the change from `now` to `wanted`, both with LF line ends; None means no file."""

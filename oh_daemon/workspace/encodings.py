@@ -26,7 +26,7 @@ _MOST_FOREIGN = 0.5
 """Share of letters outside ASCII in a text of a Western language, at most."""
 
 
-def encoded(text: str, form: FileForm) -> bytes:
+def encode_text(text: str, form: FileForm) -> bytes:
     """Return the bytes of a text in this form. Raises `EditRejectedError` if it has none."""
     bom = next((mark for mark, encoding in BOMS if encoding == form.encoding), b"")
     try:

@@ -25,7 +25,7 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
+def cap_text(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
     """Cut the text to `limit_bytes` of UTF-8 at a line end, with a last line that says so."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= limit_bytes:
@@ -42,12 +42,12 @@ def around(text: str, line: int) -> str:
         return "The file is empty."
     first = max(1, min(line, len(lines)) - _AROUND)
     last = min(len(lines), max(line, 1) + _AROUND)
-    rows = "".join(f"{n:>6}\t{_shown(lines[n - 1])}\n" for n in range(first, last + 1))
+    rows = "".join(f"{n:>6}\t{_shown_line(lines[n - 1])}\n" for n in range(first, last + 1))
     which = f"lines {first}-{last} of {len(lines)}"
-    return f"These are {which}:\n{capped(rows, 'this', _MAX_AROUND_BYTES)}"
+    return f"These are {which}:\n{cap_text(rows, 'this', _MAX_AROUND_BYTES)}"
 
 
-def _shown(line: str) -> str:
+def _shown_line(line: str) -> str:
     # Of half a secret, nobody would see that it is one.
     return line if len(line) <= _MAX_LINE_CHARS else f"[a line of {len(line):,} characters]"
 
@@ -90,7 +90,7 @@ def covers_a_line(text: str, start: int, end: int) -> bool:
 
 
 def _lines(text: str, first: int, last: int) -> str:
-    return capped("\n".join(text.split("\n")[first - 1 : last]), "this", 2048)
+    return cap_text("\n".join(text.split("\n")[first - 1 : last]), "this", 2048)
 
 
 def _but_for_blanks(text: str, old: str) -> tuple[int, int] | None:

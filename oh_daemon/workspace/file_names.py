@@ -47,16 +47,16 @@ def list_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[str]
 
     Some may be gone already. Repositories within this one are left out.
     """
-    names = _tracked(folder, spawner, cancel)
+    names = _tracked_names(folder, spawner, cancel)
     if names:
         return list(islice((name for name in names if not name.endswith("/")), MAX_FILES))
-    with suppress(OSError), _opened(folder) as top:
+    with suppress(OSError), _open_folder(folder) as top:
         return list(islice(_all_files(top, ""), MAX_FILES))
     return []
 
 
 @contextmanager
-def _opened(folder: Path) -> Generator[int]:
+def _open_folder(folder: Path) -> Generator[int]:
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield top
@@ -67,7 +67,7 @@ def _opened(folder: Path) -> Generator[int]:
 def _files(
     folder: Path, top: int, prefix: str, spawner: Spawner, cancel: CancelToken
 ) -> Iterator[str]:
-    names = _tracked(folder / prefix, spawner, cancel)
+    names = _tracked_names(folder / prefix, spawner, cancel)
     if not names:
         yield from _all_files(top, prefix)
         return
@@ -81,7 +81,7 @@ def _files(
             yield from _files(folder, top, f"{path.rstrip('/')}/", spawner, cancel)
 
 
-def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
+def _tracked_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
     """Return what git tracks or would track; nothing without git or outside a repository."""
     try:
         result = spawner.run(_LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel)

@@ -24,8 +24,8 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.editor_ports import Editor
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.protocol.items import FileForm
-from oh_daemon.workspace.encodings import BOMS, encoded, find_encoding
-from oh_daemon.workspace.paths import Folders, shown
+from oh_daemon.workspace.encodings import BOMS, encode_text, find_encoding
+from oh_daemon.workspace.paths import Folders, printable
 
 MAX_TEXT_BYTES = 16 << 20
 
@@ -86,12 +86,12 @@ class FileText:
 
         Raises `EditRejectedError` when that would also change bytes that the text leaves alone.
         """
-        if self.is_guess and sha256_of(encoded(self.text, self.form)) != self.sha256:
+        if self.is_guess and sha256_of(encode_text(self.text, self.form)) != self.sha256:
             raise EditRejectedError(
                 f"the file is in {self.encoding}, in which some of its characters would be written"
                 " with other bytes; change it with a command"
             )
-        return encoded(text, self.form)
+        return encode_text(text, self.form)
 
     @property
     def is_guess(self) -> bool:
@@ -113,21 +113,21 @@ def encoded_like(text: str, file: FileText | None) -> bytes:
     An editor does so with a text that it cannot save otherwise.
     """
     try:
-        return encoded(text, FileForm()) if file is None else file.encode(text)
+        return encode_text(text, FileForm()) if file is None else file.encode(text)
     except EditRejectedError:
-        return encoded(text, FileForm())
+        return encode_text(text, FileForm())
 
 
 def parse_text(raw: bytes) -> FileText | None:
     """Return the text in these bytes, or None if nobody can be sure that they are a text."""
     bom, encoding = next((b for b in BOMS if raw.startswith(b[0])), (b"", "utf-8"))
-    text = _decoded(raw[len(bom) :], encoding)
+    text = _decode_raw(raw[len(bom) :], encoding)
     if text is None and not bom and (likely_encoding := find_encoding(raw)) is not None:
-        text, encoding = _decoded(raw, likely_encoding), likely_encoding
+        text, encoding = _decode_raw(raw, likely_encoding), likely_encoding
     return None if text is None else FileText(text, sha256_of(raw), encoding, bom)
 
 
-def _decoded(raw: bytes, encoding: str) -> str | None:
+def _decode_raw(raw: bytes, encoding: str) -> str | None:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
@@ -140,7 +140,7 @@ class Files:
 
     def __init__(self, folders: Folders, persist: Callable[[bytes], object]) -> None:
         self._folders = folders
-        self._keep = persist
+        self._keep_blob = persist
         """Makes bytes durable somewhere else, before a file is overwritten in place."""
 
     def read(self, path: Path) -> FileText | None:
@@ -152,7 +152,7 @@ class Files:
             return None
         if (text := parse_text(raw)) is None:
             raise ToolError(
-                f"{shown(path)!r} is a binary file, {len(raw):,} bytes (in no encoding that can"
+                f"{printable(path)!r} is a binary file, {len(raw):,} bytes (in no encoding that can"
                 " be told); look at it with a command"
             )
         return replace(text, mode=stat.S_IMODE(status.st_mode))
@@ -163,7 +163,7 @@ class Files:
             with self._folders.holding(path) as folder:
                 return _read(folder, path)[0]
         except FileNotFoundError as exc:
-            raise ToolError(f"there is no file {shown(path)!r}") from exc
+            raise ToolError(f"there is no file {printable(path)!r}") from exc
 
     def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
         """Swap the content, keeping mode, owner, attributes and links.
@@ -173,10 +173,12 @@ class Files:
         with _rejecting(path), self._folders.holding(path) as folder:
             old, status = _read_expected(folder, path, expected_sha256)
             if not status.st_mode & 0o222:
-                raise EditRejectedError(f"{shown(path)!r} is read-only; ask the user to unlock it")
+                raise EditRejectedError(
+                    f"{printable(path)!r} is read-only; ask the user to unlock it"
+                )
             is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
             if is_shared or not _replace_by_rename(folder, path, new, expected_sha256):
-                self._keep(old)
+                self._keep_blob(old)
                 _overwrite(folder, path, old, new)
 
     def is_created_by(
@@ -198,7 +200,7 @@ class Files:
                     _name(folder, temp, path.name)
             except FileExistsError as exc:
                 raise EditRejectedError(
-                    f"{shown(path)!r} exists already; view it and change it with replace"
+                    f"{printable(path)!r} exists already; view it and change it with replace"
                 ) from exc
             os.fsync(folder)
 
@@ -220,18 +222,18 @@ def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise ToolError(f"{shown(path)!r} cannot be opened: {exc.strerror}") from exc
+        raise ToolError(f"{printable(path)!r} cannot be opened: {exc.strerror}") from exc
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         is_folder = stat.S_ISDIR(status.st_mode)
         kind = "a folder; use list" if is_folder else "a pipe, socket or device, not a file"
-        raise ToolError(f"{shown(path)!r} is {kind}")
+        raise ToolError(f"{printable(path)!r} is {kind}")
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
         raw = file.read(MAX_TEXT_BYTES + 1)
     if len(raw) > MAX_TEXT_BYTES:
         raise ToolError(
-            f"{shown(path)!r} has {status.st_size:,} bytes, more than the"
+            f"{printable(path)!r} has {status.st_size:,} bytes, more than the"
             f" {MAX_TEXT_BYTES >> 20} MiB that this tool reads; use grep, or sed -n in the terminal"
         )
     return raw, status
@@ -241,9 +243,9 @@ def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat
     try:
         raw, status = _read(folder, path)
     except FileNotFoundError as exc:
-        raise StaleDocumentError(f"{shown(path)!r} was removed meanwhile") from exc
+        raise StaleDocumentError(f"{printable(path)!r} was removed meanwhile") from exc
     if sha256_of(raw) != sha256:
-        raise StaleDocumentError(f"{shown(path)!r} changed on disk meanwhile; view it again")
+        raise StaleDocumentError(f"{printable(path)!r} changed on disk meanwhile; view it again")
     return raw, status
 
 
@@ -333,7 +335,9 @@ def _overwrite(folder: int, path: Path, old: bytes, new: bytes) -> None:
     descriptor = os.open(path.name, flags, dir_fd=folder)
     try:
         if os.pread(descriptor, len(old) + 1, 0) != old:
-            raise StaleDocumentError(f"{shown(path)!r} changed on disk meanwhile; view it again")
+            raise StaleDocumentError(
+                f"{printable(path)!r} changed on disk meanwhile; view it again"
+            )
         try:
             if len(new) > len(old) and hasattr(os, "posix_fallocate"):
                 # Space is reserved first, so that a full disk is noticed before a byte is lost.
@@ -380,5 +384,5 @@ def _rejecting(path: Path) -> Generator[None]:
         yield
     except OSError as exc:
         raise EditRejectedError(
-            f"{shown(path)!r} was not written and is as it was: {exc.strerror or exc}"
+            f"{printable(path)!r} was not written and is as it was: {exc.strerror or exc}"
         ) from exc

@@ -14,7 +14,7 @@ from oh_daemon.protocol.branches import ReviewParams
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.protocol.items import Hunk
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.text_changes import Change, Insert, Replace, applied, line_hunks, lines
+from oh_daemon.workspace.text_changes import Change, Insert, Replace, apply_edits, line_hunks, lines
 
 
 def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
@@ -36,7 +36,7 @@ def choose_hunks(
     hunks_in: Callable[[str], Collection[Hunk]],
     other_uris: Collection[str] = (),
 ) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
-    """Return by URI the hunks that are meant, and why some cannot be; `others` are no files."""
+    """Return the chosen hunks by URI, and why some cannot be chosen; `other_names` are no files."""
     uris = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
     choice: dict[str, Collection[Hunk]] = {}
     conflicts: dict[str, str] = {}
@@ -52,7 +52,7 @@ def choose_hunks(
     return choice, conflicts
 
 
-def merged(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
+def merge_texts(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
     """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
     their_edits = list(line_hunks(origin, 0, other_text))
     our_edits = [edit for edit in line_hunks(origin, 0, own_text) if edit not in their_edits]
@@ -60,8 +60,8 @@ def merged(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
     return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
 
 
-def forced(origin: str, own_text: str, other_text: str) -> str:
-    """Merge as `merged` does, but where both changed the same lines, ours win."""
+def force_merge(origin: str, own_text: str, other_text: str) -> str:
+    """Merge as `merge_texts` does, but where both changed the same lines, ours win."""
     our_edits, their_edits = (
         [*line_hunks(origin, 0, own_text)],
         [*line_hunks(origin, 0, other_text)],
@@ -82,7 +82,7 @@ def _apart(some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> list[Te
 
 
 def _both(origin: str, some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> str:
-    return applied(origin, sorted([*some, *other_edits], key=lambda edit: edit.start))
+    return apply_edits(origin, sorted([*some, *other_edits], key=lambda edit: edit.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Rewrite:
     def edits(self, plain: str) -> list[TextEdit]:
         target, n_lost = self.after or "", 0
         if plain != self.before:
-            target, n_lost = merged(self.before, target, plain)
+            target, n_lost = merge_texts(self.before, target, plain)
         if n_lost or (self.after is None and target):
             raise EditRejectedError("the same lines were changed since; nothing was done")
         return [TextEdit(0, len(plain), target)]
@@ -120,7 +120,7 @@ class Part:
         return 1 if isinstance(self.change, Rewrite) else self.change.place(plain)
 
     def edits(self, plain: str) -> list[TextEdit]:
-        hunks = hunks_of(plain, applied(plain, self.change.edits(plain)))
+        hunks = hunks_of(plain, apply_edits(plain, self.change.edits(plain)))
         if not hunks.keys() >= set(self.hunks):
             raise StaleDocumentError("the text changed since the user chose from this edit")
         return [edit for hunk, edit in hunks.items() if hunk in self.hunks]

@@ -109,7 +109,7 @@ def _section(lines: Sequence[str], head: int, end: int) -> Section:
     body = _without_gap(list(enumerate(lines[head + 1 : end], head + 2)))
     match op:
         case "Add":
-            return Section("Add", path, _added(body))
+            return Section("Add", path, _added_text(body))
         case "Delete":
             for number, _ in body:
                 raise _wrong(number, "nothing follows the name of a file to be deleted")
@@ -122,7 +122,7 @@ def _section(lines: Sequence[str], head: int, end: int) -> Section:
             return Section("Update", path, hunks=hunks, move_to=move[1].strip() if move else None)
 
 
-def _added(body: Sequence[tuple[int, str]]) -> str:
+def _added_text(body: Sequence[tuple[int, str]]) -> str:
     for number, line in body:
         if not line.startswith("+"):
             raise _wrong(number, "each line of a new file begins with '+'")
@@ -189,13 +189,13 @@ def _place(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
         header = _header(hunk, lines, floor)
         if below := [place for place in places if place >= header]:
             return next((place for place in below if place >= floor), below[0])
-        raise ToolError(f"its lines are only above '@@ {hunk.headers[-1]}', {_named(places)}")
+        raise ToolError(f"its lines are only above '@@ {hunk.headers[-1]}', {_line_names(places)}")
     below = places if len(places) == 1 else [place for place in places if place >= floor > 0]
     if len(below) == 1:
         return below[0]
     raise ToolError(
-        f"its lines are there {len(places)} times ({_named(places)}); give more lines around the"
-        " place you mean, or name a line above it after '@@'"
+        f"its lines are there {len(places)} times ({_line_names(places)}); give more lines around"
+        " the place you mean, or name a line above it after '@@'"
     )
 
 
@@ -228,15 +228,15 @@ def _header(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
             later = [i for i in same if i >= floor > 0]
             if len(later) != 1:
                 raise ToolError(
-                    f"'@@ {header}' is there {len(same)} times ({_named(same)}); name a line above"
-                    " it with an '@@' before this one"
+                    f"'@@ {header}' is there {len(same)} times ({_line_names(same)}); name a line"
+                    " above it with an '@@' before this one"
                 )
             same = later
         at = same[0]
     return at
 
 
-def _named(places: Sequence[int]) -> str:
+def _line_names(places: Sequence[int]) -> str:
     more = ", …" if len(places) > _MAX_LINES_NAMED else ""
     return f"lines {', '.join(str(place + 1) for place in places[:_MAX_LINES_NAMED])}{more}"
 

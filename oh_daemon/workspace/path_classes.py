@@ -50,7 +50,7 @@ _PROTECTED = re.compile(
 )
 
 
-def guarded(path: str) -> Literal["protected", "secret"] | None:
+def guard_class(path: str) -> Literal["protected", "secret"] | None:
     """Return "secret" for a path in that form that may hold secrets, else "protected" or None.
 
     Protected paths steer git, builds, editors or agents.
@@ -94,7 +94,7 @@ class Ground(NamedTuple):
     cwd: str | None
     disk: Disk = UNSEEN
 
-    def moved(self, folder: str) -> Ground:
+    def moved_to(self, folder: str) -> Ground:
         """Return the ground after `cd folder`."""
         is_known = re.fullmatch(r"[^-+\0*?[][^\0*?[]*", folder)
         return self._replace(cwd=self.absolute(folder) if is_known else None)
@@ -110,7 +110,7 @@ class Ground(NamedTuple):
         path_text = unicodedata.normalize("NFKC", path_text).casefold()
         if _DEVICES.fullmatch(path_text):
             return "device"
-        guard = guarded(path_text)
+        guard = guard_class(path_text)
         if guard == "secret" or (guard and writing):
             return guard
         if UNKNOWN in text or (path is None and not text.startswith("~")):

@@ -23,7 +23,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from oh_daemon.protocol.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
 from oh_daemon.protocol.items import Location
-from oh_daemon.workspace.path_classes import guarded
+from oh_daemon.workspace.path_classes import guard_class
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_SHOWN = 100
@@ -71,7 +71,7 @@ def uri_from_path(path: Path) -> str:
 
 def looks_secret(name: str) -> bool:
     """Return whether a file of this name, or a relative path, may hold secrets."""
-    return guarded(_normalised(name)) == "secret"
+    return guard_class(_normalised(name)) == "secret"
 
 
 def in_bare_repository(folder: str) -> bool:
@@ -89,7 +89,7 @@ def real_path(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except OSError as exc:
-        raise ToolError(f"{shown(path)!r} was moved just now; look again") from exc
+        raise ToolError(f"{printable(path)!r} was moved just now; look again") from exc
 
 
 def unusable(folder: Path) -> str | None:
@@ -104,8 +104,8 @@ def unusable(folder: Path) -> str | None:
     return None
 
 
-def shown(text: PurePath | str, allowed: str = "") -> str:
-    """Return text to show to people and the model: hidden characters are escaped, except `keep`."""
+def printable(text: PurePath | str, allowed: str = "") -> str:
+    """Return the text with hidden characters escaped, except `allowed`, for people and models."""
     return "".join(
         char
         if char.isprintable() or char in allowed
@@ -147,14 +147,14 @@ class Folders:
         root = self._root_of(real)
         if root is None:
             raise PathOutsideWorkspaceError(
-                f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
+                f"{printable(text)!r} leads outside the open folders ({self._names()}); name a path"
                 " inside them, or look at it with a command in the terminal"
             )
         if why := _too_long(real, root):
-            raise ToolError(f"{shown(text[:_MAX_SHOWN])!r}: {why}; use shorter names")
-        if what := _refused(self._guises(lexical, real)):
+            raise ToolError(f"{printable(text[:_MAX_SHOWN])!r}: {why}; use shorter names")
+        if what := _refusal_reason(self._guises(lexical, real)):
             raise PathOutsideWorkspaceError(
-                f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
+                f"{printable(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
             )
         return real
 
@@ -167,7 +167,7 @@ class Folders:
         lexical = self._absolute(str(path))
         real = real_path(lexical)
         guises = (*self._guises(lexical, real), *self._linked_names(real))
-        guards = {guarded(guise) for guise in guises}
+        guards = {guard_class(guise) for guise in guises}
         classes = ("secret", "protected") if writing else ("secret",)
         if what := next((one for one in classes if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
@@ -182,11 +182,13 @@ class Folders:
         # Called for thousands of paths, so string operations replace `Path`.
         name, roots = str(path), (os.path.join(root, "") for root in self.roots)  # noqa: PTH118
         guises = [_normalised(name[len(root) :]) for root in roots if name.startswith(root)]
-        return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
+        return bool(_refusal_reason(guises)) or any(
+            guard_class(guise) == "secret" for guise in guises
+        )
 
     def is_closed(self, path: Path) -> bool:
         """Return whether no tool may touch this real path, judged by its name alone."""
-        return not self.contains(path) or _refused(self._guises(path, path)) is not None
+        return not self.contains(path) or _refusal_reason(self._guises(path, path)) is not None
 
     def leads_away(self, pattern: str) -> bool:
         """Return whether an absolute path leads out of the folders or to what may hold secrets.
@@ -231,7 +233,7 @@ class Folders:
 
     def name(self, path: Path) -> str:
         """Return `relative(path)` as text to show."""
-        return shown(self.relative(path))
+        return printable(self.relative(path))
 
     def as_opened(self, path: Path) -> Path:
         """Return a real path below the folder as the user opened it, which may be a link."""
@@ -249,7 +251,7 @@ class Folders:
         """
         root = self._root_of(path)
         if root is None or path == root:
-            raise PathOutsideWorkspaceError(f"{shown(path)!r} is not inside the open folders")
+            raise PathOutsideWorkspaceError(f"{printable(path)!r} is not inside the open folders")
         descriptor = self._open_root(root, path)
         try:
             for name in path.parent.relative_to(root).parts:
@@ -287,11 +289,11 @@ class Folders:
         path = path_from_uri(text) if text.startswith("file:") else Path(text)
         if path is None or not text or "\0" in text or _OTHER_URI.match(text):
             raise PathOutsideWorkspaceError(
-                f"{shown(text)!r} names no file here; give a path relative to {self._names()}"
+                f"{printable(text)!r} names no file here; give a path relative to {self._names()}"
             )
         if text.startswith("~"):
             raise PathOutsideWorkspaceError(
-                f"{shown(text)!r}: '~' is not expanded; name a path inside {self._names()}"
+                f"{printable(text)!r}: '~' is not expanded; name a path inside {self._names()}"
             )
         return self.folders[0] / path
 
@@ -328,7 +330,7 @@ class Folders:
                     yield _normalised((link.name / real.relative_to(target)).as_posix())
 
     def _names(self) -> str:
-        return ", ".join(shown(folder) for folder in self.folders)
+        return ", ".join(printable(folder) for folder in self.folders)
 
 
 def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bool = False) -> int:
@@ -342,10 +344,10 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENOTDIR):
             raise PathOutsideWorkspaceError(
-                f"{shown(name)!r} in {shown(path)!r} is not a folder, or was just swapped for a "
-                "link; look again"
+                f"{printable(name)!r} in {printable(path)!r} is not a folder, or was just swapped"
+                " for a link; look again"
             ) from exc
-        raise ToolError(f"folder {shown(path.parent)!r}: {exc.strerror}") from exc
+        raise ToolError(f"folder {printable(path.parent)!r}: {exc.strerror}") from exc
 
 
 def _too_long(path: Path, root: Path) -> str | None:
@@ -374,7 +376,7 @@ def _normalised(path: str) -> str:
     return "./" + re.sub(r"[. ]+(?=/|$)", "", normal.casefold())
 
 
-def _refused(guises: Iterable[str]) -> str | None:
+def _refusal_reason(guises: Iterable[str]) -> str | None:
     return next(
         (why for why, pattern in _REFUSED.items() if any(map(pattern.search, guises))), None
     )

@@ -15,7 +15,7 @@ from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 
 class RawFiles:
@@ -30,15 +30,17 @@ class RawFiles:
         """Return whether the disk is as after the change."""
         if not _same_mode(path, change):
             return False
-        return self._holds(path, change.raw, change.sha256_after)
+        return self._is_unchanged(path, change.raw, change.sha256_after)
 
     def make(self, path: Path, change: FileChange) -> None:
         """Make the change. Raises `ToolError` when the disk is not as before it, and `OSError`."""
         document = self._documents.document(path)
         if document is not None and change.raw == "bytes" and self._is_unsaved(path):
-            raise EditRejectedError(f"{shown(path)!r} has unsaved changes of the user; ask to save")
-        if not self._holds(path, change.raw, change.sha256_before):
-            raise StaleDocumentError(f"{shown(path)!r} changed meanwhile")
+            raise EditRejectedError(
+                f"{printable(path)!r} has unsaved changes of the user; ask to save"
+            )
+        if not self._is_unchanged(path, change.raw, change.sha256_before):
+            raise StaleDocumentError(f"{printable(path)!r} changed meanwhile")
         match change.raw:
             case "link":
                 self._make_link(path, change)
@@ -61,7 +63,7 @@ class RawFiles:
                 os.close(descriptor)
 
     def _make_bytes(self, path: Path, change: FileChange) -> None:
-        after = change.sha256_after and self._kept(change.sha256_after)
+        after = change.sha256_after and self._stored_bytes(change.sha256_after)
         if change.sha256_before == change.sha256_after:
             return  # Its permissions alone have changed.
         if after is None or change.sha256_after is None:
@@ -76,7 +78,7 @@ class RawFiles:
             if change.sha256_before is not None:
                 os.unlink(path.name, dir_fd=folder)
             if change.sha256_after is not None:
-                os.symlink(self._kept(change.sha256_after), path.name, dir_fd=folder)
+                os.symlink(self._stored_bytes(change.sha256_after), path.name, dir_fd=folder)
 
     def _make_folder(self, path: Path, change: FileChange) -> None:
         with self._folders.holding(path, create=True) as folder:
@@ -86,7 +88,7 @@ class RawFiles:
                 with suppress(FileExistsError):
                     os.mkdir(path.name, dir_fd=folder)
 
-    def _kept(self, sha256: str) -> bytes:
+    def _stored_bytes(self, sha256: str) -> bytes:
         return self._documents.history.blobs.read_blob(sha256)
 
     def _is_unsaved(self, path: Path) -> bool:
@@ -95,7 +97,7 @@ class RawFiles:
         except ToolError:
             return False
 
-    def _holds(self, path: Path, raw: str | None, sha256: str | None) -> bool:
+    def _is_unchanged(self, path: Path, raw: str | None, sha256: str | None) -> bool:
         """Return whether the disk has what this hash stands for; None stands for nothing."""
         try:
             status = path.lstat()

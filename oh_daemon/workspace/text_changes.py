@@ -1,7 +1,8 @@
 """Changes to a text as pure values: what the model asked for, turned into minimal edits.
 
-A change finds its edits in the text with LF line ends; `located` maps them to the line ends that
-the text has. Invariant: only the changed characters are touched. Writing is left to `documents`.
+A change finds its edits in the text with LF line ends; `locate_edits` maps them to the line ends
+that the text has. Invariant: only the changed characters are touched. Writing is left to
+`documents`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from itertools import accumulate, pairwise
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.errors import EditRejectedError, ToolError
 from oh_daemon.protocol.items import FileForm
-from oh_daemon.workspace.excerpts import capped, covers_a_line, line_of, nearest, place_of
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.excerpts import cap_text, covers_a_line, line_of, nearest, place_of
+from oh_daemon.workspace.paths import printable
 
 _MAX_DIFFERENCE_BYTES = 4096
 _MAX_LINES_NAMED = 20
@@ -63,14 +64,14 @@ class Replace:
         return place_of(plain, next((old for old in olds if plain.count(old) != 1), olds[0]))
 
     def edits(self, plain: str) -> list[TextEdit]:
-        edits = sorted(self._found(plain), key=lambda edit: edit.start)
+        edits = sorted(self._find_edits(plain), key=lambda edit: edit.start)
         for first, second in pairwise(edits):
             if second.start < first.end:
                 line = line_of(plain, second.start)
                 raise ToolError(f"two edits overlap at line {line}; join them into one")
         return edits
 
-    def _found(self, plain: str) -> Iterator[TextEdit]:
+    def _find_edits(self, plain: str) -> Iterator[TextEdit]:
         for n, replacement in enumerate(self.replacements):
             try:
                 yield from _matches(plain, replacement)
@@ -139,7 +140,7 @@ def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
             "the text changed since that edit, and undo would lose the change; view it and"
             " edit it instead"
         )
-    return located(text, lambda plain: [TextEdit(0, len(plain), with_newlines(before))])
+    return locate_edits(text, lambda plain: [TextEdit(0, len(plain), with_newlines(before))])
 
 
 def with_newlines(text: str) -> str:
@@ -147,7 +148,7 @@ def with_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def applied(text: str, edits: Sequence[TextEdit]) -> str:
+def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     """Return the text after ascending `edits`, whose offsets all refer to the original text."""
     pieces: list[str] = []
     position = 0
@@ -167,23 +168,23 @@ def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool
     return to_after < to_before or (was_saved and to_after == to_before)
 
 
-def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
+def unified_diff(before: str, after: str, name: str) -> tuple[str, int, int]:
     """Return a diff to show (escaped and capped), and how many lines were added and removed."""
     old, new = (lines(with_newlines(text)) for text in (before, after))
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
     n_added = sum(line.startswith("+") for line in diff)
     n_removed = sum(line.startswith("-") for line in diff)
-    body = "".join(escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
-    header = f"--- a/{shown(name)}\n+++ b/{shown(name)}\n" if diff else ""
-    return capped(header + body, "the diff"), n_added, n_removed
+    body = "".join(escape_text(line) if line.endswith("\n") else _open_ended(line) for line in diff)
+    header = f"--- a/{printable(name)}\n+++ b/{printable(name)}\n" if diff else ""
+    return cap_text(header + body, "the diff"), n_added, n_removed
 
 
 def difference(expected: str, text: str, name: str) -> str | None:
     """Describe to the model how `text` differs from the one that its edit should have made."""
     if with_newlines(text) == with_newlines(expected):
         return None
-    patch, _, _ = unified(expected, text, name)
-    return "A formatter or the user changed the text after your edit:\n" + capped(
+    patch, _, _ = unified_diff(expected, text, name)
+    return "A formatter or the user changed the text after your edit:\n" + cap_text(
         patch, "the difference", _MAX_DIFFERENCE_BYTES
     )
 
@@ -207,7 +208,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
     return [TextEdit(start, start + len(old), new) for start in starts]
 
 
-def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
+def locate_edits(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
     """Return minimal edits of `text`, equivalent to those that `find` returns for its LF form."""
     plain = with_newlines(text)
     edits = find(plain)
@@ -215,13 +216,13 @@ def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
     located_edits: list[TextEdit] = []
     for edit in edits:
         for hunk in line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
-            part = _trimmed(plain, hunk)
+            part = _trim_edit(plain, hunk)
             start = part.start + bisect_left(offsets, part.start)
             end = part.end + bisect_left(offsets, part.end)
             located_edits.append(
                 TextEdit(start, end, part.text.replace("\n", _eol_at(text, start)))
             )
-    if with_newlines(applied(text, located_edits)) != applied(plain, edits):
+    if with_newlines(apply_edits(text, located_edits)) != apply_edits(plain, edits):
         raise EditRejectedError(
             "a lone CR and a LF would become one line end; unify the line ends of this file first"
         )
@@ -238,7 +239,7 @@ def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
             yield TextEdit(ends[i1], ends[i2], "".join(new_lines[j1:j2]))
 
 
-def _trimmed(plain: str, edit: TextEdit) -> TextEdit:
+def _trim_edit(plain: str, edit: TextEdit) -> TextEdit:
     """Return the same edit without the characters at its ends that do not change."""
     old, new = plain[edit.start : edit.end], edit.text
     n_head = _n_common(old, new)
@@ -271,11 +272,11 @@ def lines(text: str) -> list[str]:
 
 
 def _open_ended(line: str) -> str:
-    return f"{escaped(line)}\n\\ No newline at end of file\n"
+    return f"{escape_text(line)}\n\\ No newline at end of file\n"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return a file's text as `shown` does, but keep white space that is usual in files."""
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
-    return shown(text, allowed="\n\t\u00a0\u3000")
+    return printable(text, allowed="\n\t\u00a0\u3000")

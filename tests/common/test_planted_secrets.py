@@ -34,7 +34,7 @@ def forms_of(value: str) -> list[str]:
 FORBIDDEN = [*[f for v in KNOWN for f in forms_of(v)], OF_SERVER, BODY[:5], *SHORT_OF_KNOWN_FORM]
 
 
-def echoed(*values: str) -> str:
+def echo_of(*values: str) -> str:
     """Return a command that prints values in each of their forms, put together by the shell."""
     forms = [form for value in values for form in forms_of(value)]
     return "; ".join(f"printf '%s\\n' '{form[:5]}''{form[5:]}'" for form in forms)
@@ -50,7 +50,7 @@ def before_rotation(path: str, file_name: str) -> Iterator[Step]:
         say(f"{VALUE} {CLIENT_KEYS[0]}", n_chunks=9),
         call("list"),
     )
-    known_text = echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])
+    known_text = echo_of(VALUE, KEY, CLIENT_KEYS[0], LENT[0])
     command = f"(env; cat /proc/$PPID/environ) > env.txt; cat {path}; env; {known_text}"
     yield call("terminal", command=command, summary=TOKENS["github"])
     yield call("terminal", command=f"for i in $(seq 60); do cat {path}; done")
@@ -73,7 +73,7 @@ def before_rotation(path: str, file_name: str) -> Iterator[Step]:
 def after_rotation() -> Iterator[Step]:
     """Yield steps with the old and the new values, and with a person who is asked."""
     both = " ".join([*LENT, *CLIENT_KEYS])
-    command = f"{echoed(*LENT, *CLIENT_KEYS)}; : '{both}'"
+    command = f"{echo_of(*LENT, *CLIENT_KEYS)}; : '{both}'"
     yield call("terminal", command=command, summary=both)
     yield call("ask", question=both, choices=[both, "none"])
     yield calls(reason(both), say(both, n_chunks=len(both)))
@@ -96,7 +96,7 @@ class Run:
         self.answers[name] = json.dumps(result, ensure_ascii=False)
         return result
 
-    def ended(self) -> list[Json]:
+    def ended_items(self) -> list[Json]:
         events = (e["event"] for e in self.client.events)
         return [event["item"] for event in events if event["type"] == "item.completed"]
 
@@ -115,7 +115,7 @@ class Run:
 
 
 def in_items(key: str, expected: str, run: Run) -> str:
-    turn_future = [item for item in run.ended() if item.get(key) == expected]
+    turn_future = [item for item in run.ended_items() if item.get(key) == expected]
     return json.dumps(turn_future, ensure_ascii=False)
 
 
@@ -195,7 +195,7 @@ def carry_out(world: World) -> Run:
     """Run two turns and a question beside them, with other secrets in the second turn."""
     world.variables["SERVICE_PASSWORD"] = VALUE
     world.arguments = ("--record", str(world.home / "wire.jsonl"))
-    settings = prepared(world)
+    settings = prepare(world)
     client = world.daemon(settings=settings, features={"inputRequests": True})
     client.answer("approval/request", lambda _asked: {"optionId": "allow-once"})
     client.answer("input/request", lambda _asked: {"action": "accept", "content": VALUE})
@@ -215,7 +215,7 @@ def carry_out(world: World) -> Run:
     return run
 
 
-def prepared(world: World) -> Json:
+def prepare(world: World) -> Json:
     """Write files with secrets into the project; return settings that show as much as they can."""
     leak = world.project / "leak.txt"
     leak.write_text("\n".join(TOKENS.values()))
@@ -289,7 +289,7 @@ def read_all(run: Run) -> None:
     run.ask("conversation/ask", "conversation/ask", **params, question=f"Why? {VALUE}")
     refusal = run.client.error("conversation/ask", {**params, "question": "Why?"})
     run.answers["failed conversation/ask"] = str(refusal)
-    [ref] = [item["outputRef"] for item in run.ended() if item.get("outputRef")]
+    [ref] = [item["outputRef"] for item in run.ended_items() if item.get("outputRef")]
     run.ask("output/read", "output/read", **params, outputRef=ref)
     for document in (f"oh-log:/{run.conversation}", f"oh-output:/{run.conversation}/{ref}"):
         scheme = document.partition(":")[0]

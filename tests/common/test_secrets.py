@@ -192,7 +192,7 @@ def test_valid_json_stays_valid_json_and_holds_no_value(values: list[str], text:
     assert values[0] not in json.loads(masked_text)["x"]
 
 
-def _streamed(masker: Masker, pieces: list[str]) -> str:
+def _stream(masker: Masker, pieces: list[str]) -> str:
     stream = MaskedStream(masker)
     return "".join([*map(stream.feed, pieces), stream.flush()])
 
@@ -203,13 +203,13 @@ def test_a_token_split_over_pieces_is_masked_as_if_it_were_whole(kind: str, size
     before, token, after = _IN_CONTEXT.get(kind, ("key: ", TOKENS.get(kind, ""), ""))
     text = f"some text {before}{token}{after} and more"
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
-    assert _streamed(Masker(), pieces) == f"some text {before}{HIDDEN}{after} and more"
+    assert _stream(Masker(), pieces) == f"some text {before}{HIDDEN}{after} and more"
 
 
 @given(st.lists(st.text(st.sampled_from("ab c"), max_size=6), max_size=20))
 def test_known_values_split_anywhere_never_get_through(pieces: list[str]) -> None:
     masker = Masker(["abababab", "babcabab cab"])
-    masked_text = _streamed(masker, [*pieces, "abab", "abab", *pieces])
+    masked_text = _stream(masker, [*pieces, "abab", "abab", *pieces])
     assert "abababab" not in masked_text
     assert "babcabab cab" not in masked_text
 
@@ -231,7 +231,7 @@ def test_a_secret_in_a_line_without_end_is_masked_wherever_the_line_is_cut(
 ) -> None:
     masker = Masker(["correct horse battery"])
     for position in range(len(_FLOOD), len(text) - len(_FLOOD) + 1):
-        assert _streamed(masker, [text[:position], text[position:]]) == expected_text
+        assert _stream(masker, [text[:position], text[position:]]) == expected_text
 
 
 @pytest.mark.parametrize(

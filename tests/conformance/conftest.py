@@ -40,18 +40,18 @@ class Shared:
     def __init__(self, home: Path, stack: ExitStack) -> None:
         self._home = home
         self._stack = stack
-        self._at_rest: dict[str, RawClient] = {}
+        self._clients_at_rest: dict[str, RawClient] = {}
 
     @contextmanager
     def lend(self, subject: str) -> Generator[RawClient]:
         """Lend a server. It is lent again if the test has left nothing open, and not ended it."""
-        client = self._at_rest.pop(subject, None) or self._start(subject)
+        client = self._clients_at_rest.pop(subject, None) or self._start(subject)
         with ExitStack() as cleanup:
             cleanup.callback(client.kill)
             yield client
             client.settle()
             cleanup.pop_all()
-        self._at_rest[subject] = client
+        self._clients_at_rest[subject] = client
 
     def _start(self, subject: str) -> RawClient:
         client = _spawner(_subjects()[subject], self._home, self._stack)()
@@ -94,16 +94,18 @@ def spawn_product(tmp_path: Path) -> Iterator[Spawn]:
 @pytest.fixture
 def client(request: pytest.FixtureRequest, subject: str) -> Iterator[RawClient]:
     """The server under test, initialized."""
-    yield from _initialized(request, subject, "spawn")
+    yield from _initialized_client(request, subject, "spawn")
 
 
 @pytest.fixture
 def echo(request: pytest.FixtureRequest) -> Iterator[RawClient]:
     """The echo server, initialized."""
-    yield from _initialized(request, "echo", "spawn_echo")
+    yield from _initialized_client(request, "echo", "spawn_echo")
 
 
-def _initialized(request: pytest.FixtureRequest, subject: str, own: str) -> Iterator[RawClient]:
+def _initialized_client(
+    request: pytest.FixtureRequest, subject: str, own: str
+) -> Iterator[RawClient]:
     marker = request.node.get_closest_marker
     if marker("one_daemon") and not marker("own_daemon"):
         shared: Shared = request.getfixturevalue("shared")

@@ -16,7 +16,7 @@ from broken_servers import BREAKS, PATIENT_S, BrokenBench
 from places import REPO, TESTS
 
 from oh_daemon.conformance import suite
-from oh_daemon.conformance.scripted_model import ScriptedModel, say
+from oh_daemon.conformance.scripted_model import ScriptedModel, script_reply
 
 PRODUCT = (sys.executable, "-m", "oh_daemon")
 COMMANDS = {
@@ -54,7 +54,7 @@ def test_the_client_of_the_document_keeps_the_rules_that_it_comes_to(tmp_path: P
 
 def test_a_request_that_nobody_waits_for_takes_no_reply_of_the_model() -> None:
     with ScriptedModel() as model:
-        model.play(say("first"), say("second"))
+        model.play(script_reply("first"), script_reply("second"))
         where = model.url.removeprefix("http://").removesuffix("/v1")
         old_connection = HTTPConnection(where)
         old_connection.connect()
@@ -95,4 +95,4 @@ def test_what_breaks_a_rule_fails_its_check(
 ) -> None:
     assert rule in BREAKS[name], "nothing broken shows that this check is not empty"
     [check] = [each for each in suite.SUITES[name] if each.id == rule]
-    assert benches[name].finds(check)
+    assert benches[name].has_finding(check)

@@ -22,19 +22,21 @@ def delta(offset: int, text: str = "ab") -> Json:
     return {"method": "conversation/delta", "params": {**params, "offset": offset, "text": text}}
 
 
-def asked(method: str, **params: Any) -> Json:
+def request_message(method: str, **params: Any) -> Json:
     return {"sent": {"id": 1, "method": method, "params": {"conversationId": "c", **params}}}
 
 
-def answered(**result: Any) -> Json:
+def response_message(**result: Any) -> Json:
     return {"id": 1, "result": result}
 
 
 ITEM = {"item": {"id": "i"}}
 STARTED, COMPLETED = event(1, "item.started", **ITEM), event(2, "item.completed", **ITEM)
 APPROVAL = {"approval": {"id": "a", "itemId": "i"}}
-SEND = asked("conversation/sendMessage", clientRequestId="r")
-WAIT = asked("conversation/sendMessage", wait="completed")
+SEND = request_message("conversation/sendMessage", clientRequestId="r")
+OPEN = request_message("conversation/open")
+SENT = response_message(disposition="started", turnId="t")
+WAIT = request_message("conversation/sendMessage", wait="completed")
 
 
 def check(traffic: list[Json]) -> set[str]:
@@ -52,12 +54,12 @@ def check(traffic: list[Json]) -> set[str]:
     [
         ("O1", [event(1, "notice"), event(3, "notice")]),
         ("O1", [event(2, "notice"), event(2, "notice")]),
-        ("O1", [asked("conversation/open"), answered(lastSeq=5), event(7, "notice")]),
+        ("O1", [OPEN, response_message(lastSeq=5), event(7, "notice")]),
         ("epoch", [event(1, "notice"), event(2, "notice", epoch="f")]),
-        ("O3", [SEND, event(1, "turn.started"), answered(disposition="started", turnId="t")]),
+        ("O3", [SEND, event(1, "turn.started"), SENT]),
         ("O3", [SEND, event(1, "message.queued", cause={"clientRequestId": "r"})]),
-        ("O3", [asked("conversation/open"), event(6, "notice"), answered(lastSeq=5)]),
-        ("O3", [WAIT, event(1, "turn.started"), answered(turnId="t")]),
+        ("O3", [OPEN, event(6, "notice"), response_message(lastSeq=5)]),
+        ("O3", [WAIT, event(1, "turn.started"), response_message(turnId="t")]),
         ("O4", [STARTED, COMPLETED, delta(0)]),
         ("O4", [delta(0), STARTED]),
         ("O4", [STARTED, COMPLETED, event(3, "item.updated", itemId="i")]),
@@ -79,7 +81,7 @@ def test_what_is_out_of_order_is_found(rule: str, traffic: list[Json]) -> None:
 def test_what_is_in_order_passes() -> None:
     traffic = [
         SEND,
-        answered(disposition="started", turnId="t"),
+        response_message(disposition="started", turnId="t"),
         event(1, "turn.started"),
         event(2, "item.started", **ITEM),
         delta(0),
@@ -92,16 +94,16 @@ def test_what_is_in_order_passes() -> None:
         {"method": "conversation/gap", "params": {"conversationId": "c", "fromSeq": 6, "toSeq": 8}},
         event(9, "turn.completed"),
         event(10, "status.changed", **{"from": "running", "to": "idle"}),
-        asked("conversation/open"),
-        answered(lastSeq=12, conversation={"epoch": "f"}),
+        request_message("conversation/open"),
+        response_message(lastSeq=12, conversation={"epoch": "f"}),
         event(13, "notice", turn=None, epoch="f"),
         WAIT,
         event(14, "turn.started", turn="u", epoch="f"),
         event(15, "input.requested", turn="u", epoch="f", input={"id": "b", "itemId": "j"}),
         event(16, "turn.paused", turn="u", epoch="f"),
-        answered(turnId="u", turn={"status": "paused"}),
-        asked("conversation/open"),
-        answered(lastSeq=18, conversation={"epoch": "f"}),
+        response_message(turnId="u", turn={"status": "paused"}),
+        request_message("conversation/open"),
+        response_message(lastSeq=18, conversation={"epoch": "f"}),
         event(19, "item.completed", turn="u", epoch="f", item={"id": "j"}),
         event(20, "turn.completed", turn="u", epoch="f"),
     ]

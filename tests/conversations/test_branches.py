@@ -53,12 +53,12 @@ def test_a_branch_goes_its_own_way_and_the_original_stays(world: World) -> None:
         info["id"]: "B",
         params["conversationId"]: "first",
     }
-    item_ids = [item["id"] for item in shown(client, params["conversationId"])]
+    item_ids = [item["id"] for item in shown_items(client, params["conversationId"])]
     for n, at in enumerate(item_ids):
         branch = client.request("conversation/fork", {**params, "atItemId": at})["conversation"][
             "id"
         ]
-        assert [item["id"] for item in shown(client, branch)] == item_ids[: n + 1]
+        assert [item["id"] for item in shown_items(client, branch)] == item_ids[: n + 1]
     assert client.error("conversation/fork", {**params, "atItemId": "none"}).code == -32602
     ephemeral = client.request("conversation/start", {"ephemeral": True})["conversation"]["id"]
     assert client.error("conversation/fork", {"conversationId": ephemeral}).code == -31006
@@ -72,7 +72,7 @@ def test_one_that_runs_elsewhere_branches_without_its_open_call(world: World) ->
     info = other_client.request("conversation/fork", {"conversationId": conversation})[
         "conversation"
     ]
-    assert [item["kind"] for item in shown(other_client, info["id"])] == ["userMessage"]
+    assert [item["kind"] for item in shown_items(other_client, info["id"])] == ["userMessage"]
     other_client.request("conversation/resume", {"conversationId": info["id"]})
     assert world.turn(other_client)["finalText"] == "Here."
     status = other_client.request("conversation/read", {"conversationId": conversation})[
@@ -82,7 +82,7 @@ def test_one_that_runs_elsewhere_branches_without_its_open_call(world: World) ->
     owner.request("conversation/interrupt", {"conversationId": conversation})
 
 
-def shown(client: RawClient, conversation: str) -> list[Json]:
+def shown_items(client: RawClient, conversation: str) -> list[Json]:
     open_result = client.request("conversation/open", {"conversationId": conversation})
     return open_result["items"]
 
@@ -152,7 +152,7 @@ mkdir -p build && echo x > build/ignored
 """
 
 
-def committed(world: World) -> dict[str, bytes]:
+def committed_files(world: World) -> dict[str, bytes]:
     """Commit files of several kinds to a repository, and return what they hold."""
     files = {
         "a.txt": b"one\r\ntwo\r\n",
@@ -170,7 +170,7 @@ def committed(world: World) -> dict[str, bytes]:
 
 
 def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: World) -> None:
-    before = committed(world)
+    before = committed_files(world)
     (world.project / "staged").write_text("by the user\n")
     git(world, "add", "staged")
     repository = of_git(world)
@@ -208,7 +208,7 @@ def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: Wo
     # The conversation goes on as if that had not been said, and still does when opened again.
     assert rollback_result["conversation"]["messageCount"] == 2
     client.request("conversation/close", request_params)
-    kinds = [i["kind"] for i in shown(client, request_params["conversationId"])]
+    kinds = [i["kind"] for i in shown_items(client, request_params["conversationId"])]
     # What a slow git says of the repository comes after the message, as a notice.
     assert [each for each in kinds if each != "notice"] == ["userMessage", "agentMessage"]
     world.send(client, request_params["conversationId"], "third")

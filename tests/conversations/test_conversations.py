@@ -231,21 +231,21 @@ def test_all_texts_are_searched_and_the_line_that_matched_is_told(world: World) 
     second = world.start(client, "What color has the sky?", title="the sky")
     world.turn(client, nth=2)
 
-    def found(query: str, **more: Any) -> Json:
+    def search(query: str, **more: Any) -> Json:
         params = {"query": query, "texts": True, **more}
         result = client.request("conversation/list", params)
         lines = result.pop("matches")
         return {info["id"]: lines.get(info["id"]) for info in result["conversations"]}
 
     for _ in "at work, and closed":
-        assert found("econnrefused") == {first: "ECONNREFUSED by the database"}
-        assert found("CLOSED never") == {first: "never *closed* there."}
-        assert found("blue sky") == {second: "It is blue."}
-        assert found("sky") == {second: None}, "its title has the word"
-        assert list(found("the")) == [second, first]
-        assert list(found("the", limit=1)) == [second]
-        assert list(found("the", limit=1, cursor=second)) == [first]
-        assert found("blue", archived=True) == found("blue nowhere") == {}
+        assert search("econnrefused") == {first: "ECONNREFUSED by the database"}
+        assert search("CLOSED never") == {first: "never *closed* there."}
+        assert search("blue sky") == {second: "It is blue."}
+        assert search("sky") == {second: None}, "its title has the word"
+        assert list(search("the")) == [second, first]
+        assert list(search("the", limit=1)) == [second]
+        assert list(search("the", limit=1, cursor=second)) == [first]
+        assert search("blue", archived=True) == search("blue nowhere") == {}
         # Closing one is news of it, so the order stays.
         for each in reversed(client.request("conversation/list")["conversations"]):
             if each["lock"]["mine"]:
@@ -328,9 +328,9 @@ def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(
         [title_request] = [
             r for r in world.llm.wait_for_requests(2 * nth)[-2:] if "tools" not in r.body
         ]
-        assert word == "refused" or not title_request.answered.is_set()
+        assert word == "refused" or not title_request.answer_event.is_set()
         client.request("conversation/close", {"conversationId": other_conversation})
-        assert title_request.answered.wait(60)
+        assert title_request.answer_event.wait(60)
         client.request("conversation/delete", {"conversationId": other_conversation})
     assert "error.raised" not in [e["event"]["type"] for e in client.events]
     conversation = world.start(client, "Make the code follow RULES.md")

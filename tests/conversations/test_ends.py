@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fake_llm import call, calls, error, hang, held, say
+from fake_llm import call, calls, error, hang, hold_step, say
 from leftovers import wait_until_gone
 from raw_client import RawClient
 from world import NO_SETTINGS, World, items, text, wait_for_status
@@ -97,7 +97,7 @@ def test_waiting_for_a_queued_message_is_answered_when_the_conversation_is_close
 
 def test_everybody_who_waits_is_answered_when_the_log_is_lost(world: World) -> None:
     gate = threading.Event()
-    world.script(held(call("think", thought="x"), gate))
+    world.script(hold_step(call("think", thought="x"), gate))
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
     params = {"conversationId": conversation}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.one_daemon
 Json = dict[str, Any]
 
 
-def gated(step: Step) -> tuple[Step, threading.Event]:
+def gate_step(step: Step) -> tuple[Step, threading.Event]:
     """Return the step, and the event that must be set before it begins."""
     gate = threading.Event()
     return replace(step, gate=gate), gate
@@ -35,7 +35,7 @@ def wait_until_freed(client: RawClient, conversation: str) -> None:
 
 
 def test_a_second_window_sees_every_event_live_once_and_in_order(world: World) -> None:
-    last, gate = gated(say("Done.", n_chunks=5))
+    last, gate = gate_step(say("Done.", n_chunks=5))
     world.script(call("think", thought="hm"), call("terminal", command="seq 20000"), last)
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)

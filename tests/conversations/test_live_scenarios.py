@@ -19,14 +19,14 @@ _SLUGIFY = '\n\ndef slugify(text):\n    return "-".join(re.findall("[a-z0-9]+", 
 _SLUGIFY_TEST = "\n\ndef test_slugify():\n    assert slugify('A b') == 'a-b'\n"
 
 
-def replaced(path: str, old: str, new: str) -> Step:
+def replace_step(path: str, old: str, new: str) -> Step:
     return call("edit", command="replace", path=path, old_text=old, new_text=new)
 
 
 SOLUTIONS: dict[str, Sequence[Step]] = {
     "fix a failing test": [
         call("edit", command="view", path="stats.py"),
-        replaced(
+        replace_step(
             "stats.py", "    return ordered[middle]\n", f"{_HALF}    return ordered[middle]\n"
         ),
         say("Fixed."),

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import Future
 
 import pytest
-from fake_llm import call, first_user_text, hang, held, keyed, say
+from fake_llm import call, first_user_text, hang, hold_step, say, script_by_key
 from raw_client import RawClient
 from world import World, wait_for_status
 
@@ -23,7 +23,7 @@ def test_conversations_run_side_by_side_with_their_own_shells_and_logs(world: Wo
         ]
         for n in range(N)
     }
-    world.llm.play(keyed(first_user_text, scripts))
+    world.llm.play(script_by_key(first_user_text, scripts))
     client = world.daemon()
     start = {"options": {"approval": "askNever"}}
     requests = {
@@ -52,12 +52,12 @@ def test_conversations_run_side_by_side_with_their_own_shells_and_logs(world: Wo
 def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: World) -> None:
     gate = threading.Event()
     scripts = {
-        "slow model": [held(say("Late."), gate)],
+        "slow model": [hold_step(say("Late."), gate)],
         "slow command": [call("terminal", command="sleep 300", timeout_s=600)],
         "asks": [call("terminal", command="touch asked")],
         "quick": [say("Quick."), say("Quick again.")],
     }
-    world.llm.play(keyed(first_user_text, scripts))
+    world.llm.play(script_by_key(first_user_text, scripts))
     client = world.daemon()
     slow = [world.start(client, words) for words in ("slow model", "slow command")]
     world.start(client, "asks", options={"approval": "askAlways"})
@@ -135,8 +135,8 @@ def test_the_status_of_the_daemon_waits_for_no_worker(world: World) -> None:
 @pytest.mark.own_daemon
 def test_no_more_turns_run_at_once_than_the_settings_allow(world: World) -> None:
     gate = threading.Event()
-    scripts = {"first": [held(say("One."), gate)], "second": [say("Two.")]}
-    world.llm.play(keyed(first_user_text, scripts))
+    scripts = {"first": [hold_step(say("One."), gate)], "second": [say("Two.")]}
+    world.llm.play(script_by_key(first_user_text, scripts))
     client = world.daemon(settings={"maxRunningTurns": 1})
     world.start(client, "first")
     world.llm.wait_for_requests(1)
@@ -146,4 +146,4 @@ def test_no_more_turns_run_at_once_than_the_settings_allow(world: World) -> None
     gate.set()
     client.wait_for_event("turn.completed", nth=2)
     [_, second] = world.llm.requests
-    assert second.arrived > start_s
+    assert second.arrived_s > start_s

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import Step, call, calls, held, reason, say
+from fake_llm import Step, call, calls, hold_step, reason, say
 from partial_texts import wait_until_kept
 from raw_client import RawClient
 from world import World, content_of, items, text, wait_for_status
@@ -72,7 +72,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_round
     for _ in range(n_rounds):
         client = world.daemon()
         if conversation:
-            reopen(client, conversation)
+            reopen_and_check(client, conversation)
             world.send(client, conversation, "go on")
         else:
             conversation = world.start(client, maxSteps=10_000)
@@ -81,7 +81,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_round
         check_log(world, client, conversation)
         agent.version()
     client = world.daemon()
-    reopen(client, conversation)
+    reopen_and_check(client, conversation)
     names = {path.name for path in world.project.iterdir()} - {"ran.txt"}
     assert names == {".git", ".openhands", "versions.txt"}
     words = (world.project / "ran.txt").read_text().split()
@@ -96,7 +96,7 @@ def kill_after(client: RawClient, n_messages: int) -> None:
     client.kill()
 
 
-def reopen(client: RawClient, conversation: str) -> None:
+def reopen_and_check(client: RawClient, conversation: str) -> None:
     open_result = client.request("conversation/open", {"conversationId": conversation})
     info = open_result["conversation"]
     assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
@@ -108,14 +108,14 @@ def reopen(client: RawClient, conversation: str) -> None:
 def check_log(world: World, client: RawClient, conversation: str) -> None:
     """Check that the log has every received event as it was sent, and all events before it."""
     lines = world.log_of(conversation).read_bytes().split(b"\n")[:-1]
-    by_seq = {record["seq"]: line for line in lines if "seq" in (record := parsed(line))}
+    by_seq = {record["seq"]: line for line in lines if "seq" in (record := parse_line(line))}
     assert list(by_seq) == list(range(1, len(by_seq) + 1))
     for event, body in zip(client.events, client.event_bodies, strict=True):
         # What is on the wire is the line, with the conversation's id and epoch before it.
         assert body.endswith(by_seq[event["seq"]][1:] + b"}")
 
 
-def parsed(line: bytes) -> Json:
+def parse_line(line: bytes) -> Json:
     """Parse a line of the log; return {} for what a kill tore and the next start set aside."""
     try:
         return json.loads(line)
@@ -123,7 +123,7 @@ def parsed(line: bytes) -> Json:
         return {}
 
 
-def killed(world: World, until: Callable[[RawClient, str], object]) -> str:
+def kill_when(world: World, until: Callable[[RawClient, str], object]) -> str:
     """Run a conversation until this moment and kill its daemon; return the conversation's id."""
     client = world.daemon()
     conversation = world.start(client)
@@ -142,7 +142,7 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
         wait_until_kept(world.project, "started\n")
         world.send(client, conversation, "and then this", delivery="queue")
 
-    conversation = killed(world, until)
+    conversation = kill_when(world, until)
     client = world.daemon()
     open_result = client.request("conversation/open", {"conversationId": conversation})
     info = open_result["conversation"]
@@ -165,13 +165,13 @@ def test_what_was_said_before_a_kill_stands_there_and_the_model_knows_that_it_wa
 ) -> None:
     gate = threading.Event()
     steps = calls(reason("Hm, a story."), say("Half of it. The rest.", n_chunks=2))
-    world.script(held(steps, gate, after=2), say("The other half."), say("Yes."))
+    world.script(hold_step(steps, gate, after=2), say("The other half."), say("Yes."))
 
     def until(client: RawClient, _conversation: str) -> None:
         client.wait_for(lambda m: "Half of" in (m.get("params") or {}).get("text", ""))
         wait_until_kept(world.project, "Half of it.", "Hm, a story.")
 
-    conversation = killed(world, until)
+    conversation = kill_when(world, until)
     gate.set()
     client = world.daemon()
     open_result = client.request("conversation/open", {"conversationId": conversation})

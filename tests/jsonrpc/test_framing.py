@@ -37,7 +37,7 @@ def read(folder: Path, framing: Framing, data: bytes, unread: bytes = b"") -> li
 
 @both
 def test_what_is_written_is_read(make: MakeFraming, tmp_path: Path) -> None:
-    data = b"".join(make().framed(encode(message)) for message in MESSAGES)
+    data = b"".join(make().frame(encode(message)) for message in MESSAGES)
     assert read(tmp_path, make(), data) == [Message(message) for message in MESSAGES]
     assert read(tmp_path, make(), data[7:], unread=data[:7]) == [Message(m) for m in MESSAGES]
 
@@ -57,7 +57,7 @@ def test_the_writer_of_all_fronts_writes_it(make: MakeFraming, tmp_path: Path) -
 
 @both
 def test_a_body_that_is_no_json_costs_one_answer(make: MakeFraming, tmp_path: Path) -> None:
-    frame = make().framed
+    frame = make().frame
     first, second = read(tmp_path, make(), frame(b'{"id":') + frame(b'{"id":2}'))
     assert isinstance(first, Malformed)
     assert second == Message({"id": 2})
@@ -68,7 +68,7 @@ def test_one_that_is_too_large_is_skipped_and_keeps_its_id(
     make: MakeFraming, tmp_path: Path
 ) -> None:
     body = b'{"id":"big","x":"%b"}' % (b"x" * MAX_MESSAGE_BYTES)
-    frame = make().framed
+    frame = make().frame
     first, second = read(tmp_path, make(), frame(body) + frame(b"{}"))
     assert isinstance(first, TooLarge)
     assert (first.id, first.head[:11]) == ("big", b'{"id":"big"')
@@ -78,7 +78,7 @@ def test_one_that_is_too_large_is_skipped_and_keeps_its_id(
 
 @both
 def test_a_message_that_is_cut_off_at_the_end_is_none(make: MakeFraming, tmp_path: Path) -> None:
-    frame = make().framed
+    frame = make().frame
     assert read(tmp_path, make(), frame(b"{}") + frame(b'{"id":7}')[:-1]) == [Message({})]
 
 

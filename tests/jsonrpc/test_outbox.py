@@ -39,16 +39,16 @@ class Wire:
         for _ in range(n_bytes // 100_000 + 1):
             self.outbox.response(0, b'"%b"' % (b"x" * 100_000))
 
-    def rest(self) -> list[Any]:
+    def take_all(self) -> list[Any]:
         """Close the outbox, and return everything that it sent, in a short form."""
         self.start_reading()
         assert self.outbox.close(WITHIN_S)
         os.close(self._writable)
         self._reader.join(WITHIN_S)
-        return [self._short(message) for message in _messages(b"".join(self._received))]
+        return [self._short(message) for message in _messages(b"".join(self._frames))]
 
     def start_reading(self) -> None:
-        self._received: list[bytes] = []
+        self._frames: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -57,7 +57,7 @@ class Wire:
 
     def _read(self) -> None:
         while data := os.read(self._readable, 1 << 20):
-            self._received.append(data)
+            self._frames.append(data)
         os.close(self._readable)
 
     @staticmethod
@@ -95,7 +95,7 @@ def test_events_and_answers_keep_their_order(wire: Wire) -> None:
     wire.event("two")
     wire.outbox.request(7, "x/y", b"{}")
     wire.outbox.withdraw(7)
-    assert wire.rest() == ["one", 1, "two", "x/y", "$/cancelRequest"]
+    assert wire.take_all() == ["one", 1, "two", "x/y", "$/cancelRequest"]
 
 
 def test_a_held_conversation_waits_for_its_last_holder_and_the_others_do_not(wire: Wire) -> None:
@@ -108,14 +108,14 @@ def test_a_held_conversation_waits_for_its_last_holder_and_the_others_do_not(wir
     wire.outbox.response(1, b"{}")
     second()
     wire.event("later")
-    assert wire.rest() == ["of another", 1, "mine", "approval/request", (0, "ab"), "later"]
+    assert wire.take_all() == ["of another", 1, "mine", "approval/request", (0, "ab"), "later"]
 
 
 def test_closing_sends_what_is_held_and_waiting(wire: Wire) -> None:
     wire.outbox.hold("c")
     wire.event("held")
     wire.outbox.delta(TEXT, 0, "ab")
-    assert wire.rest() == ["held", (0, "ab")]
+    assert wire.take_all() == ["held", (0, "ab")]
 
 
 def test_pieces_of_a_text_are_merged_and_precede_the_next_event(wire: Wire) -> None:
@@ -123,14 +123,14 @@ def test_pieces_of_a_text_are_merged_and_precede_the_next_event(wire: Wire) -> N
     for number in range(1000):
         wire.outbox.delta(TEXT, number * 2, "ab")
     wire.event("end")
-    assert [frame for frame in wire.rest() if frame != 0] == [(0, "ab" * 1000), "end"]
+    assert [frame for frame in wire.take_all() if frame != 0] == [(0, "ab" * 1000), "end"]
 
 
 def test_a_long_text_is_sent_in_pieces_and_a_hole_is_not_closed(wire: Wire) -> None:
     wire.flood(2 * 1024 * 1024)
     wire.outbox.delta(TEXT, 0, "x" * 40_000)
     wire.outbox.delta(TEXT, 50_000, "y")
-    sizes = [(sizes[0], len(sizes[1])) for sizes in wire.rest() if sizes != 0]
+    sizes = [(sizes[0], len(sizes[1])) for sizes in wire.take_all() if sizes != 0]
     assert sizes == [(0, 16384), (16384, 16384), (32768, 7232), (50_000, 1)]
 
 
@@ -138,7 +138,7 @@ def test_text_is_dropped_for_a_slow_client_and_events_are_not(wire: Wire) -> Non
     wire.flood(DROP_ABOVE_BYTES)
     wire.outbox.delta(TEXT, 0, "ab")
     wire.event("kept")
-    assert [frame for frame in wire.rest() if frame != 0] == ["kept"]
+    assert [frame for frame in wire.take_all() if frame != 0] == ["kept"]
 
 
 def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversation(
@@ -152,7 +152,7 @@ def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversa
     wire.outbox.notify("$/progress", b"{}")
     wire.outbox.response(1, b"{}")
     expected = ["one", "$/progress", 1, ("gap", "c", 2, 5), ("gap", "d", 3, 3)]
-    assert [frame for frame in wire.rest() if frame != 0] == expected
+    assert [frame for frame in wire.take_all() if frame != 0] == expected
 
 
 def test_whoever_is_too_far_behind_gets_no_more_answers_before_he_reads(wire: Wire) -> None:
@@ -195,4 +195,4 @@ def test_an_answer_waits_for_nobody_who_is_about_to_send_an_event(wire: Wire) ->
     assert not answer_thread.is_alive()
     gate.set()
     thread.join(WITHIN_S)
-    assert wire.rest() == [7]
+    assert wire.take_all() == [7]

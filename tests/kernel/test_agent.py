@@ -26,10 +26,10 @@ from fake_llm import (
     Step,
     call,
     calls,
-    cut,
+    cut_step,
     error,
     hang,
-    held,
+    hold_step,
     raw_call,
     reason,
     say,
@@ -195,11 +195,11 @@ def test_calls_that_only_read_run_side_by_side_and_are_told_in_order():
     def meet(n: int) -> str:
         both.wait(DEADLINE_S)
         if n == 1:
-            work.heard.wait_for(lambda heard: len(ended(heard)) == 1)
+            work.heard.wait_for(lambda heard: len(end_order(heard)) == 1)
         counts.append(n)
         return f"result {n}"
 
-    def ended(heard: Heard) -> list[Json]:
+    def end_order(heard: Heard) -> list[Json]:
         events_completed = [event for event in heard.events if event["type"] == "item.completed"]
         return [event for event in events_completed if event["item"]["kind"] == "toolCall"]
 
@@ -230,24 +230,24 @@ ODD_RESULTS: dict[str, tuple[Callable[[], object], str]] = {
     "a text that is a number": (lambda: {"content": [{"type": "text", "text": 5}]}, '"text": 5'),
     "a resource that is none": (lambda: {"content": [{"type": "resource", "resource": 1}]}, "1"),
     "no JSON": (lambda: {"content": [{"type": "image", "data": b"\xff"}]}, "xff"),
-    "nested deeply": (lambda: {"content": [{"type": "text", "text": nested(300)}]}, "[[[["),
+    "nested deeply": (lambda: {"content": [{"type": "text", "text": nested_list(300)}]}, "[[[["),
     "notes nested deeply": (
-        lambda: replace(ToolResult.of("words"), meta={"a": nested(300)}),
+        lambda: replace(ToolResult.of("words"), meta={"a": nested_list(300)}),
         "words",
     ),
     "half a surrogate pair": (lambda: "a\ud800b", "a\ufffdb"),
     "50 MB": (lambda: "x" * 50_000_000, "[49,934,464 characters cut]"),
     "50 MB in MCP's form": (lambda: ToolResult.of("x" * 50_000_000), "characters cut]"),
-    "50 MB of error": (lambda: raised(ToolError("x" * 50_000_000)), "characters cut]"),
-    "the end of the program": (lambda: raised(SystemExit(3)), "probe broke: SystemExit(3)"),
+    "50 MB of error": (lambda: raise_it(ToolError("x" * 50_000_000)), "characters cut]"),
+    "the end of the program": (lambda: raise_it(SystemExit(3)), "probe broke: SystemExit(3)"),
 }
 
 
-def nested(depth: int) -> list[Any]:
-    return [nested(depth - 1)] if depth else []
+def nested_list(depth: int) -> list[Any]:
+    return [nested_list(depth - 1)] if depth else []
 
 
-def raised(error: BaseException) -> NoReturn:
+def raise_it(error: BaseException) -> NoReturn:
     raise error
 
 
@@ -392,7 +392,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         model = work.agent._runtime.model_for
         again = AgentLoop(conversation, runtime_of(conversation, model))
         again.start()
-        with conversation.journal.changed:
+        with conversation.journal.condition:
             resume_result = conversation.resume()
             turn_future = turn_end(
                 conversation.journal, receipt["messageId"], resume_result["turnId"]
@@ -528,24 +528,24 @@ def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allow
 # Control
 
 
-def gated(work_on: threading.Event) -> FunctionTool:
+def gated_tool(work_on: threading.Event) -> FunctionTool:
     return tool("wait", lambda: "went on" if work_on.wait(DEADLINE_S) else "too late")
 
 
-def running(event: Json) -> bool:
+def is_running(event: Json) -> bool:
     return event.get("status") == "running"
 
 
 def begin(work: Any) -> Json:
     """Send a message, and return once its tool runs."""
     receipt = work.conversation.send(text("go"))
-    work.heard.wait_for(lambda heard: any(running(event) for event in heard.events))
+    work.heard.wait_for(lambda heard: any(is_running(event) for event in heard.events))
     return receipt
 
 
 def test_pause_during_a_tool_call_keeps_the_observation():
     gate = threading.Event()
-    with at_work([call("wait"), say("Done.")], gated(gate)) as work:
+    with at_work([call("wait"), say("Done.")], gated_tool(gate)) as work:
         begin(work)
         work.conversation.pause("step")
         gate.set()
@@ -558,7 +558,7 @@ def test_pause_during_a_tool_call_keeps_the_observation():
 
 def test_an_interrupt_during_a_tool_call_records_it_and_ends_the_turn():
     gate = threading.Event()
-    with at_work([call("wait"), say("Never.")], gated(gate)) as work:
+    with at_work([call("wait"), say("Never.")], gated_tool(gate)) as work:
         begin(work)
         interrupt_future = work.conversation.interrupt()
         gate.set()
@@ -589,7 +589,7 @@ def test_the_partial_text_of_a_stopped_answer_stays(how: str):
 
 def test_a_message_steers_a_running_turn_at_its_next_step():
     gate = threading.Event()
-    with at_work([call("wait"), say("Done.")], gated(gate)) as work:
+    with at_work([call("wait"), say("Done.")], gated_tool(gate)) as work:
         receipt = begin(work)
         turn_future = turn_end(work.conversation.journal, receipt["messageId"], receipt["turnId"])
         assert work.conversation.send(text("be quick"))["disposition"] == "steered"
@@ -600,7 +600,7 @@ def test_a_message_steers_a_running_turn_at_its_next_step():
 
 def test_a_message_that_comes_with_the_last_answer_is_still_answered():
     gate = threading.Event()
-    with at_work([held(say("First."), gate, after=1), say("Second.")]) as work:
+    with at_work([hold_step(say("First."), gate, after=1), say("Second.")]) as work:
         receipt = work.conversation.send(text("go"))
         turn_future = turn_end(work.conversation.journal, receipt["messageId"], receipt["turnId"])
         work.llm.wait_for_requests(1)
@@ -611,7 +611,7 @@ def test_a_message_that_comes_with_the_last_answer_is_still_answered():
 
 def test_a_queued_message_gets_a_turn_of_its_own():
     gate = threading.Event()
-    with at_work([call("wait"), say("First."), say("Second.")], gated(gate)) as work:
+    with at_work([call("wait"), say("First."), say("Second.")], gated_tool(gate)) as work:
         begin(work)
         receipt = work.conversation.send(text("then this"), delivery="queue")
         turn_future = turn_end(work.conversation.journal, receipt["messageId"], None)
@@ -624,7 +624,7 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
     with at_work([hang(), say("Second.")]) as work:
         work.conversation.send(text("go"))
         work.llm.wait_for_requests(1)
-        with work.conversation.journal.changed:
+        with work.conversation.journal.condition:
             receipt = work.conversation.send(text("no, this"), delivery="interrupt")
             turn_future = turn_end(work.conversation.journal, receipt["messageId"], None)
         assert turn_future.result(DEADLINE_S).get("finalText") == "Second."
@@ -635,7 +635,7 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
 
 
 def test_a_retry_is_told_and_what_it_dropped_is_not_sent_again():
-    with at_work([cut(say("Lost."), 500), say("Kept.")]) as work:
+    with at_work([cut_step(say("Lost."), 500), say("Kept.")]) as work:
         assert work.run()["finalText"] == "Kept."
         retry = work.heard.event("retry.scheduled")
         [lost_item, kept_item] = work.items("agentMessage")
@@ -658,7 +658,7 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         turn = work.run()
         assert (turn["status"], turn["error"]["kind"]) == ("failed", "authRequired")
         assert work.conversation.state.status == "error"
-        with work.conversation.journal.changed:
+        with work.conversation.journal.condition:
             resume_result = work.conversation.resume()
             turn_future = turn_end(work.conversation.journal, "none", resume_result["turnId"])
         assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
@@ -686,13 +686,13 @@ class Filling(MemoryLog):
 
 def test_a_full_disk_stops_the_agent_and_resume_goes_on():
     log, gate = Filling(), threading.Event()
-    with at_work([call("wait"), say("Done.")], gated(gate), log=log) as work:
+    with at_work([call("wait"), say("Done.")], gated_tool(gate), log=log) as work:
         receipt = begin(work)
         log.is_full = True
         gate.set()
-        assert work.heard.wait_for(lambda heard: heard.halted) == ["no space left"]
+        assert work.heard.wait_for(lambda heard: heard.errors) == ["no space left"]
         log.is_full = False
-        with work.conversation.journal.changed:
+        with work.conversation.journal.condition:
             work.conversation.resume()
             turn_future = turn_end(
                 work.conversation.journal, receipt["messageId"], receipt["turnId"]
@@ -719,7 +719,7 @@ class NotedLog(MemoryLog):
     def sync(self) -> None:
         self.notes.append("sync")
 
-    def noted(self, *expected_reason: str) -> list[str]:
+    def note_events(self, *expected_reason: str) -> list[str]:
         return [note for note in self.notes if note in {"sync", *expected_reason}]
 
 
@@ -734,7 +734,7 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
         allow = Decision(effect="allow", scope="once")
         work.conversation.decisions.respond(approval["id"], approval["digest"], allow)
         work.heard.event("turn.completed")
-    log_entries = log.noted(
+    log_entries = log.note_events(
         "approval.requested", "asked", "item.updated", "written", "turn.completed"
     )
     assert log_entries == [
@@ -763,4 +763,4 @@ def test_a_turn_that_ends_early_is_on_the_disk_too(end: str):
             work.llm.wait_for_requests(1)
             work.conversation.interrupt()
         work.heard.event("turn.completed")
-    assert log.noted("turn.completed") == ["turn.completed", "sync"]
+    assert log.note_events("turn.completed") == ["turn.completed", "sync"]

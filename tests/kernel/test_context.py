@@ -19,12 +19,12 @@ def user(*parts: Any) -> Any:
     return {"kind": "userMessage", "id": "u", "status": "completed", "content": list(parts)}
 
 
-def spoken(words: str, batch: str = "b1", **fields: Any) -> Any:
+def agent_message(words: str, batch: str = "b1", **fields: Any) -> Any:
     item = {"kind": "agentMessage", "id": "m", "status": "completed", "batch": batch}
     return {**item, "text": words, **fields}
 
 
-def called(call_id: str, result: str | None, batch: str = "b1", **fields: Any) -> Any:
+def tool_call_item(call_id: str, result: str | None, batch: str = "b1", **fields: Any) -> Any:
     call = {"id": call_id, "name": "look", "arguments": "{}", "batch": batch}
     content = [] if result is None else [{"type": "text", "text": result}]
     item = {"kind": "toolCall", "id": call_id, "status": "completed", "call": call}
@@ -36,7 +36,12 @@ def text(words: str) -> Any:
 
 
 def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
-    items = [user(text("go")), spoken("Looking."), called("c1", "one"), called("c2", None)]
+    items = [
+        user(text("go")),
+        agent_message("Looking."),
+        tool_call_item("c1", "one"),
+        tool_call_item("c2", None),
+    ]
     assert View("Be good.").messages(items) == [
         SYSTEM,
         {"role": "user", "content": "go"},
@@ -54,21 +59,21 @@ def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
 
 
 def test_a_batch_enters_whole_or_not_at_all():
-    view, items = View("Be good."), [user(text("go")), called("c1", "one")]
-    running_call = called("c2", None, status="running")
+    view, items = View("Be good."), [user(text("go")), tool_call_item("c1", "one")]
+    running_call = tool_call_item("c2", None, status="running")
     assert len(view.messages([*items, running_call])) == 2
-    assert len(view.messages([*items, called("c2", "two")])) == 5
+    assert len(view.messages([*items, tool_call_item("c2", "two")])) == 5
 
 
 def test_what_a_view_has_given_is_not_changed_by_what_comes():
     view, items = View("Be good."), [user(text("go"))]
     first = view.messages(items)
-    second = view.messages([*items, spoken("Hi.")])
+    second = view.messages([*items, agent_message("Hi.")])
     assert (len(first), len(second)) == (2, 3)
     assert second[:2] == first
 
 
-def condensed(keep_from: str | None, status: str = "completed") -> Any:
+def condensation(keep_from: str | None, status: str = "completed") -> Any:
     item = {"kind": "condensation", "id": "k", "status": status, "pruned": []}
     return item if keep_from is None else {**item, "keepFrom": keep_from}
 
@@ -76,9 +81,9 @@ def condensed(keep_from: str | None, status: str = "completed") -> Any:
 @pytest.mark.parametrize(
     ("condensation", "texts_by_kind"),
     [
-        (condensed(None, "failed"), {"file": "c", "selection": "b", "problems": "a"}),
-        (condensed("u4"), {"file": "c", "problems": "a"}),
-        (condensed("u2"), {"file": "c", "selection": "b", "problems": "a"}),
+        (condensation(None, "failed"), {"file": "c", "selection": "b", "problems": "a"}),
+        (condensation("u4"), {"file": "c", "problems": "a"}),
+        (condensation("u2"), {"file": "c", "selection": "b", "problems": "a"}),
     ],
 )
 def test_what_is_in_view_of_the_editor_counts_as_told(
@@ -95,16 +100,16 @@ def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
     block = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
     reasoning_item: Any = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
     reasoning_item |= {"blocks": [block], "model": "claude", "text": "Hm."}
-    [message] = render_batch([reasoning_item, spoken("Yes.")])
+    [message] = render_batch([reasoning_item, agent_message("Yes.")])
     assert message["thinking"] == {"model": "claude", "text": "Hm.", "blocks": [block]}
     reasoning_item["status"] = "cancelled"
-    assert "thinking" not in render_batch([reasoning_item, spoken("Yes.")])[0]
+    assert "thinking" not in render_batch([reasoning_item, agent_message("Yes.")])[0]
 
 
 def test_what_was_tried_again_or_said_nothing_is_left_out():
-    assert render_batch([spoken("Lost.", reason="retried")]) == []
-    assert render_batch([spoken("")]) == []
-    assert render_batch([spoken("Par", status="cancelled", reason="interrupted")]) != []
+    assert render_batch([agent_message("Lost.", reason="retried")]) == []
+    assert render_batch([agent_message("")]) == []
+    assert render_batch([agent_message("Par", status="cancelled", reason="interrupted")]) != []
 
 
 def test_a_notice_is_for_the_model_only_with_a_note():
@@ -163,7 +168,7 @@ def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
     [({}, "completed"), ({"status": "failed", "exitCode": 3}, "failed, exit code 3")],
 )
 def test_of_a_result_that_is_pruned_its_end_and_some_lines_are_left(fields: Any, ending: str):
-    item = called(
+    item = tool_call_item(
         "c1", "\n".join(f"line {n} {'x' * 300 * (n == 2)}" for n in range(1, 100)), **fields
     )
     excerpt: Any = Cut(0, frozenset({"c1"})).excerpt(item)
@@ -198,7 +203,7 @@ def test_an_image_makes_the_message_a_list():
     ],
 )
 def test_results_in_mcps_other_shapes_are_told_in_words(part: Any, expected_text: str):
-    [_, result] = render_batch([called("c1", None, content=[part])])
+    [_, result] = render_batch([tool_call_item("c1", None, content=[part])])
     assert result["content"] == expected_text
 
 
@@ -206,7 +211,7 @@ def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
     image = {"type": "image", "mimeType": "image/png", "outputRef": "ab"}
     drawing = {"type": "image", "mimeType": "image/svg+xml", "data": "eA=="}
     private = {**image, "annotations": {"audience": ["user"]}}
-    item = called("c1", "See:")
+    item = tool_call_item("c1", "See:")
     item["content"] += [image, drawing, private]
     _, full_text = render_batch([item])
     kinds = [part["type"] for part in full_text["content"]]

@@ -29,7 +29,7 @@ from oh_daemon.protocol.errors import (
 from oh_daemon.protocol.status import ConversationState
 
 
-def running(**changes: Any) -> Conversation:
+def running_conversation(**changes: Any) -> Conversation:
     conversation = new_conversation(**changes)
     conversation.send(text("go"))
     return conversation
@@ -88,7 +88,7 @@ def test_what_becomes_of_a_message(
     assert plan_delivery(State("c1", status=status, turn=turn), delivery, run=run) == disposition
 
 
-def said(message: Any) -> str:
+def message_text(message: Any) -> str:
     return message["content"][0]["text"]
 
 
@@ -97,7 +97,7 @@ class Curious(Heard):
 
     def __init__(self, kind: str, on_look: Callable[[], object]) -> None:
         super().__init__()
-        self._kind, self._look = kind, on_look
+        self._kind, self._on_look = kind, on_look
         self.has_looked = threading.Event()
 
     def on_record(self, _journal: object, _line: bytes, record: Any) -> None:
@@ -107,13 +107,13 @@ class Curious(Heard):
             assert not self.has_looked.wait(0.05)
 
     def _run(self) -> None:
-        self._look()
+        self._on_look()
         self.has_looked.set()
 
 
 def test_who_hears_of_the_end_of_a_turn_finds_the_conversation_at_rest():
     names: list[str] = []
-    conversation = running()
+    conversation = running_conversation()
     curious = Curious("turn.completed", lambda: names.append(conversation.journal.status))
     conversation.journal.listeners.append(curious)
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
@@ -156,19 +156,19 @@ def test_a_message_that_must_not_run_is_held_until_the_next_turn():
     assert not conversation.delivery.has_steering()
     conversation.send(text("go"))
     conversation.delivery.take_in_steering()
-    assert list(map(said, conversation.state.items)) == ["go", "for later"]
+    assert list(map(message_text, conversation.state.items)) == ["go", "for later"]
     assert conversation.state.queue == []
 
 
 def test_an_expected_turn_that_is_not_the_open_one_is_refused():
-    conversation = running()
+    conversation = running_conversation()
     with pytest.raises(TurnMismatchError, match="'other'"):
         conversation.require_turn("other")
     assert conversation.state.queue == []
 
 
 def test_a_message_supersedes_what_waits_for_an_answer():
-    conversation = running()
+    conversation = running_conversation()
     ask(conversation)
     conversation.send(text("do this instead"))
     [item] = [item for item in conversation.state.items if item["kind"] == "toolCall"]
@@ -178,15 +178,15 @@ def test_a_message_supersedes_what_waits_for_an_answer():
 
 
 def test_an_interrupting_message_goes_to_the_front_and_cancels():
-    conversation = running()
+    conversation = running_conversation()
     conversation.send(text("later"), delivery="queue")
     result = conversation.send(text("now"), delivery="interrupt")
     assert result["disposition"] == "interruptedAndStarted"
     assert conversation.cancel.is_cancelled
     assert conversation.state.status == "interrupting"
-    assert list(map(said, conversation.state.queue)) == ["now", "later"]
+    assert list(map(message_text, conversation.state.queue)) == ["now", "later"]
     conversation.send(text("and then"))
-    messages = list(map(said, conversation.state.queue))
+    messages = list(map(message_text, conversation.state.queue))
     assert messages == ["now", "and then", "later"]
     conversation.interrupt()
     assert types(conversation).count("interrupt.requested") == 1
@@ -200,14 +200,14 @@ def test_a_closed_conversation_takes_no_message():
 
 
 def test_a_pause_waits_for_the_end_of_the_step():
-    conversation = running()
+    conversation = running_conversation()
     assert conversation.pause("step")["status"] == "pausing"
     assert not conversation.cancel.is_cancelled
     assert conversation.state.pause_requested == "step"
 
 
 def test_a_pause_at_once_cancels_the_step():
-    conversation = running()
+    conversation = running_conversation()
     conversation.pause("now")
     assert conversation.cancel.is_cancelled
     stopping = stopping_events(conversation.state, NOW, is_closing=False)
@@ -216,7 +216,7 @@ def test_a_pause_at_once_cancels_the_step():
 
 
 def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
-    conversation = running()
+    conversation = running_conversation()
     ask(conversation)
     assert conversation.pause("step")["status"] == "paused"
     assert conversation.pause("step")["status"] == "paused"
@@ -226,7 +226,7 @@ def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
 
 
 def test_a_message_to_a_paused_turn_resumes_it():
-    conversation = running()
+    conversation = running_conversation()
     conversation.turns.pause("user")
     assert conversation.send(text("go on"))["disposition"] == "steered"
     assert (conversation.state.status, conversation.turns.is_paused) == ("running", False)
@@ -262,7 +262,7 @@ def test_what_can_be_resumed(status: Any, last: str | None, may: bool):
 
 
 def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
-    conversation = running()
+    conversation = running_conversation()
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     result = conversation.resume()
     assert conversation.state.turn_id == result["turnId"]
@@ -272,7 +272,7 @@ def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
 
 
 def test_an_interrupt_answers_when_the_turn_has_ended():
-    conversation = running()
+    conversation = running_conversation()
     conversation.send(text("later"), delivery="queue")
     turn_id = conversation.state.turn_id
     interrupt_future = conversation.interrupt(clear_queue=True)
@@ -284,7 +284,7 @@ def test_an_interrupt_answers_when_the_turn_has_ended():
 
 
 def test_the_first_answer_to_an_approval_wins():
-    conversation = running()
+    conversation = running_conversation()
     ask(conversation)
     allow, reject = Decision(effect="allow", scope="turn"), Decision(effect="reject")
     with pytest.raises(ApprovalNotFoundError):
@@ -301,7 +301,7 @@ def test_the_first_answer_to_an_approval_wins():
 
 
 def test_a_message_can_be_taken_from_the_queue_once():
-    conversation = running()
+    conversation = running_conversation()
     receipt = conversation.send(text("later"), delivery="queue")
     turn_future = turn_end(conversation.journal, receipt["messageId"], None)
     conversation.delivery.remove_queued(receipt["messageId"])
@@ -312,7 +312,7 @@ def test_a_message_can_be_taken_from_the_queue_once():
 
 
 def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
-    conversation = running()
+    conversation = running_conversation()
     receipt = conversation.send(text("later"), delivery="queue")
     turn_future = turn_end(conversation.journal, receipt["messageId"], None)
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
@@ -329,7 +329,7 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
 
 
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
-    conversation = running()
+    conversation = running_conversation()
     receipt = conversation.send(text("one more"))
     turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
     assert receipt["disposition"] == "steered"
@@ -345,7 +345,7 @@ def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_tu
         lambda c: c.journal.append(*stopping_events(c.state, NOW, is_closing=False)),
         lambda c: complete(c, "paused"),
     ):
-        conversation = running()
+        conversation = running_conversation()
         receipt = conversation.send(text("one more"))
         turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
         end(conversation)
@@ -373,7 +373,7 @@ def test_a_repeated_request_gets_its_first_result():
 
 @pytest.mark.parametrize("act", ["pause", "resume", "steer"])
 def test_control_requests_keep_their_cause(act: str):
-    conversation = running()
+    conversation = running_conversation()
 
     def cause(result: Json) -> e.Cause:
         return e.Cause(method="m", client_request_id="r1", body_hash="h1", result=result)
@@ -389,7 +389,7 @@ def test_control_requests_keep_their_cause(act: str):
 
 
 def test_what_waits_for_the_user_still_waits_after_a_full_disk():
-    conversation = running()
+    conversation = running_conversation()
     ask(conversation)
     conversation.journal.halt(StorageError("the disk is full"))
     conversation.resume()
@@ -400,7 +400,7 @@ def test_what_waits_for_the_user_still_waits_after_a_full_disk():
 
 
 def test_after_a_full_disk_resume_goes_on_with_the_turn():
-    conversation = running()
+    conversation = running_conversation()
     receipt = conversation.send(text("later"), delivery="queue")
     turn_future = [
         turn_end(conversation.journal, "none", conversation.state.turn_id),
@@ -411,7 +411,7 @@ def test_after_a_full_disk_resume_goes_on_with_the_turn():
         with pytest.raises(StorageError, match="the disk is full"):
             each.result(0)
     assert conversation.resume() == {"turnId": conversation.state.turn_id}
-    assert conversation.journal.halted is None
+    assert conversation.journal.storage_error is None
     assert types(conversation)[-5:] == [
         "notice", "turn.paused", "status.changed", "turn.resumed", "status.changed"
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from oh_daemon.kernel.dependent_calls import skip_reason
 
 
-def called(name: str, status: str = "pending", batch: str = "b", **args: Any) -> Any:
+def call_item(name: str, status: str = "pending", batch: str = "b", **args: Any) -> Any:
     kinds = {"edit": "edit", "apply_patch": "edit", "terminal": "execute"}
     item = {"kind": "toolCall", "tool": name, "toolKind": kinds.get(name, "other"), "args": args}
     call = {"id": "1", "batch": batch}
@@ -17,39 +17,39 @@ def called(name: str, status: str = "pending", batch: str = "b", **args: Any) ->
 
 
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/b.py\n-x\n*** End Patch"
-BAD = called("edit", "failed", command="replace", path="src/a.py")
-UNDO = called("edit", command="undo", path="/w/src/a.py")
-TEST = called("terminal", command="pytest")
+BAD = call_item("edit", "failed", command="replace", path="src/a.py")
+UNDO = call_item("edit", command="undo", path="/w/src/a.py")
+TEST = call_item("terminal", command="pytest")
 
 
 @pytest.mark.parametrize(
     ("earlier", "item", "is_skipped"),
     [
         (BAD, UNDO, True),
-        (BAD, called("edit", command="insert", path="./src/a.py"), True),
-        (BAD, called("edit", command="view", path="src/a.py"), False),
-        (BAD, called("edit", command="undo", path="src/b.py"), False),
-        (BAD, called("edit", command="undo", path="src/aa.py"), False),
-        (BAD, called("apply_patch", input=PATCH), True),
+        (BAD, call_item("edit", command="insert", path="./src/a.py"), True),
+        (BAD, call_item("edit", command="view", path="src/a.py"), False),
+        (BAD, call_item("edit", command="undo", path="src/b.py"), False),
+        (BAD, call_item("edit", command="undo", path="src/aa.py"), False),
+        (BAD, call_item("apply_patch", input=PATCH), True),
         (BAD, TEST, True),
-        (BAD, called("terminal", command="y", is_input=True), False),
-        (BAD, called("finish", message="Done."), True),
-        (BAD, called("grep", pattern="x"), False),
+        (BAD, call_item("terminal", command="y", is_input=True), False),
+        (BAD, call_item("finish", message="Done."), True),
+        (BAD, call_item("grep", pattern="x"), False),
         ({**BAD, "status": "rejected"}, UNDO, True),
         ({**BAD, "status": "rejected"}, TEST, False),
         ({**BAD, "status": "completed"}, UNDO, False),
-        (called("apply_patch", "failed", input=PATCH), UNDO, True),
-        (called("apply_patch", "failed", input=PATCH), called("edit", path="src/b.py"), True),
-        (called("edit", "failed", command="view", path="src/a.py"), UNDO, False),
-        (called("terminal", "failed", command="make"), TEST, False),
+        (call_item("apply_patch", "failed", input=PATCH), UNDO, True),
+        (call_item("apply_patch", "failed", input=PATCH), call_item("edit", path="src/b.py"), True),
+        (call_item("edit", "failed", command="view", path="src/a.py"), UNDO, False),
+        (call_item("terminal", "failed", command="make"), TEST, False),
         ({**BAD, "call": {"id": "1", "batch": "another"}}, TEST, False),
     ],
 )
 def test_a_call_is_skipped_when_it_builds_on_a_change_that_was_not_made(
     earlier: Any, item: Any, *, is_skipped: bool
 ) -> None:
-    between = called("grep", "completed", pattern="y")
-    reason = skip_reason(item, [earlier, between, item, called("grep", pattern="z")])
+    between = call_item("grep", "completed", pattern="y")
+    reason = skip_reason(item, [earlier, between, item, call_item("grep", pattern="z")])
     assert (reason is not None) == is_skipped
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import malformed
+from fake_llm import malformed_reason
 from places import TESTS
 
 from oh_daemon.kernel.context import View
@@ -28,7 +28,7 @@ def records_of(log: Path, tmp_path: Path) -> list[Any]:
     return read_log(tmp_path)
 
 
-def forked(records: list[Any], at: str | None) -> list[Any]:
+def fork(records: list[Any], at: str | None) -> list[Any]:
     return fork_records(records, ForkParams(conversation_id="old", at_item_id=at), "now")
 
 
@@ -38,7 +38,7 @@ def require_well_formed(records: list[Any]) -> None:
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert (state.turn, state.open_items, state.pending, state.queue) == (None, {}, {}, [])
     assert restart_events(state, "now") == []
-    assert malformed(View("").messages(state.items)) is None
+    assert malformed_reason(View("").messages(state.items)) is None
     for record in records:
         assert not isinstance(Record.model_validate(record).event, UnknownEvent)
 
@@ -50,18 +50,18 @@ def test_at_every_item_and_at_every_moment_a_branch_is_well_formed(log: Path, tm
         records_known = records[:moment]
         state = fold("old", records_known)
         for n, item in enumerate(state.items):
-            branch = forked(records_known, item["id"])
+            branch = fork(records_known, item["id"])
             require_well_formed(branch)
             ended_ids = [i["id"] for i in state.items[: n + 1] if i["status"] in ENDED]
             assert [i["id"] for i in fold("new", branch).items] == ended_ids
-        require_well_formed(forked(records_known, None))
+        require_well_formed(fork(records_known, None))
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
 def test_a_branch_of_all_has_the_same_items_and_the_original_stays(log: Path, tmp_path: Path):
     records = records_of(log, tmp_path)
     before = fold("old", records)
-    branch = fold("new", forked(records, None))
+    branch = fold("new", fork(records, None))
     assert branch.items == [item for item in before.items if item["status"] in ENDED]
     assert branch.forked_from == {"id": "old", "seq": records[-1]["seq"]}
     assert branch.title == f"{before.title} (fork)"
@@ -73,7 +73,7 @@ def test_a_branch_of_all_has_the_same_items_and_the_original_stays(log: Path, tm
 def test_a_turn_that_is_cut_can_be_resumed_and_a_whole_one_has_ended(tmp_path: Path):
     records = records_of(LOGS[0].with_name("edit.jsonl"), tmp_path)
     items = fold("old", records).items
-    cut_state, full_state = (fold("new", forked(records, items[n]["id"])) for n in (0, -1))
+    cut_state, full_state = (fold("new", fork(records, items[n]["id"])) for n in (0, -1))
     assert may_resume(cut_state)
     assert cut_state.last_turn
     assert cut_state.last_turn["status"] == "interrupted"
@@ -83,11 +83,11 @@ def test_a_turn_that_is_cut_can_be_resumed_and_a_whole_one_has_ended(tmp_path: P
 
 def test_an_item_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(InvalidParamsError, match="atItemId"):
-        forked(records_of(LOGS[0], tmp_path), "nothing")
+        fork(records_of(LOGS[0], tmp_path), "nothing")
 
 
 def test_the_branch_of_a_sub_agent_works_for_nobody(tmp_path: Path):
     records = records_of(LOGS[0], tmp_path)
     records[0]["event"]["parentId"] = "parent"
     assert fold("old", records).parent_id == "parent"
-    assert fold("new", forked(records, None)).parent_id is None
+    assert fold("new", fork(records, None)).parent_id is None

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-from fake_llm import malformed
+from fake_llm import malformed_reason
 from places import TESTS
 
 from oh_daemon.kernel.context import View
@@ -29,7 +29,7 @@ LOGS = sorted((TESTS / "golden").glob("*/*.jsonl"))
 pytestmark = pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
 
 
-def replayed(log: Path) -> State:
+def replay_log(log: Path) -> State:
     state = State("golden")
     with log.open("rb") as file:
         scan_file(file, partial(apply, state))
@@ -52,7 +52,7 @@ def as_json(state: State) -> Json:
 def test_it_folds_to_its_state(log: Path):
     expected = json.loads(log.with_suffix(".state.json").read_text("utf-8"))
     # A later version may add fields to the state, but it keeps the values of the earlier ones.
-    assert as_json(replayed(log)) | expected == as_json(replayed(log))
+    assert as_json(replay_log(log)) | expected == as_json(replay_log(log))
 
 
 def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path):
@@ -65,6 +65,6 @@ def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path)
 
 
 def test_it_needs_no_repair_and_gives_a_model_well_formed_messages(log: Path):
-    state = replayed(log)
+    state = replay_log(log)
     assert restart_events(state, "now") == []
-    assert malformed(View("").messages(state.items)) is None
+    assert malformed_reason(View("").messages(state.items)) is None

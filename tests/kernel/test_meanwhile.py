@@ -46,7 +46,7 @@ def echo(name: str) -> FunctionTool:
     return tool(name, lambda: name, read_only=True)
 
 
-def ended(heard: Heard) -> list[str]:
+def end_names(heard: Heard) -> list[str]:
     """Return the tools whose calls have ended, one entry for each end."""
     items = [event["item"] for event in heard.events if event["type"] == "item.completed"]
     return [item["tool"] for item in items if item["kind"] == "toolCall"]
@@ -66,7 +66,7 @@ def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
         """When it is planned again while `slow` runs, it first waits for that call to end."""
 
         def plan(self, args: Json) -> Intent:
-            if go_on.is_set() or "quick" not in ended(work.heard):
+            if go_on.is_set() or "quick" not in end_names(work.heard):
                 return super().plan(args)
             go_on.set()
             for thread in threading.enumerate():
@@ -87,7 +87,7 @@ def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
     with at_work(script, first, slow, echo("quick"), policy=policy) as work:
         work.conversation.send(text("go"))
         work.heard.wait_for(lambda _: work.conversation.state.status == "waiting")
-        assert sorted(ended(work.heard)) == ["quick", "slow"]
+        assert sorted(end_names(work.heard)) == ["quick", "slow"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(
     tools, options = [echo("first"), echo("second")], {**ASKING, "approval": approval}
     with at_work(script, *tools, policy=policy, options=options) as work:
         assert work.run()["finalText"] == "Done."
-        assert (texts, ended(work.heard)) == (["steered"], ["first", "second"])
+        assert (texts, end_names(work.heard)) == (["steered"], ["first", "second"])
         assert [item["reason"] for item in work.items("toolCall")] == ["superseded"] * 2
         assert work.conversation.state.pending == {}
 

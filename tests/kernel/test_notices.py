@@ -13,7 +13,7 @@ from oh_daemon.features.skills.prompts import (
     has_text_of,
     in_prompt,
     prompt_sections,
-    unlisted,
+    unlisted_skills,
 )
 from oh_daemon.kernel.notices import caveat_of, code_of, nudge_to_answer, warn
 from oh_daemon.kernel.ports import Caveat, ModelAnswer
@@ -81,7 +81,7 @@ def test_skills_of_a_prompt_are_known_by_a_digest_and_in_older_logs_by_their_tex
     today = agent_of("any words", skills=in_prompt([ALWAYS, LISTED], can_load=True))
     for agent in (today, agent_of(prompt)):
         assert has_text_of(ALWAYS, agent)
-        assert unlisted([ALWAYS, LISTED, NEW], agent, []) == [NEW]
+        assert unlisted_skills([ALWAYS, LISTED, NEW], agent, []) == [NEW]
     changed_skill = Skill("style", "always", "user", Path("/s/style.md"), "Write long lines.")
     assert not any(has_text_of(changed_skill, agent) for agent in (today, agent_of(prompt)))
 
@@ -89,5 +89,5 @@ def test_skills_of_a_prompt_are_known_by_a_digest_and_in_older_logs_by_their_tex
 @pytest.mark.parametrize("fields", [{"skills": ["test"]}, {"note": "- test: How to test"}])
 def test_a_skill_that_a_notice_lists_is_not_new(fields: Any) -> None:
     notice: Any = {"kind": "notice", "id": "n1", "status": "completed", "title": "t", **fields}
-    assert unlisted([NEW], agent_of("", skills={}), [notice]) == []
-    assert unlisted([NEW], agent_of("", skills={}), []) == [NEW]
+    assert unlisted_skills([NEW], agent_of("", skills={}), [notice]) == []
+    assert unlisted_skills([NEW], agent_of("", skills={}), []) == [NEW]

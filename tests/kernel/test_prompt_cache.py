@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fake_llm import call, reason, say
-from prompt_prefixes import rendered, shares
+from prompt_prefixes import rendered_prefix, shares
 from world import World
 
 pytestmark = pytest.mark.one_daemon
@@ -38,7 +38,7 @@ def test_more_than_95_percent_of_a_prompt_was_in_the_one_before_it(world: World,
     assert min(shares(requests)) > 0.95
     assert {request.body["prompt_cache_key"] for request in requests} == {conversation}
     assert requests[0].path == ("/v1/responses" if api == "responses" else "/v1/chat/completions")
-    last = rendered(requests[-1]).decode()
+    last = rendered_prefix(requests[-1]).decode()
     sealed_parts = [m.get("encrypted_content") for m in requests[-1].body.get("input", ())]
     thoughts = ["sealed:Look first.", "sealed:Then there."] if api == "responses" else []
     assert [each for each in sealed_parts if each] == thoughts

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from core_world import SECRET, Work, at_work, records, text, tool
-from fake_llm import Json, Step, call, error, hang, held, say, with_usage
+from fake_llm import Json, Step, call, error, hang, hold_step, say, with_usage
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.kernel.side_calls import clean_title
@@ -19,7 +19,7 @@ TASK = "Make the tests pass, please.\nAll of them."
 FIRST_LINE = "Make the tests pass, please."
 
 
-def beside(title: Step, *steps: Step) -> Callable[[Json], Step]:
+def with_title(title: Step, *steps: Step) -> Callable[[Json], Step]:
     """Return a script that answers requests without tools with `title`, and turns with `steps`."""
     steps_left = iter(steps)
     return lambda request: next(steps_left) if "tools" in request else title
@@ -32,7 +32,7 @@ def titles(work: Work) -> list[str]:
 
 def test_the_model_names_a_conversation_and_its_cost_is_billed_but_counts_as_no_step() -> None:
     actual_usage = {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.5}
-    script = beside(
+    script = with_title(
         with_usage(say('"Fixing the tests."'), actual_usage), say("Done."), say("More.")
     )
     with at_work(script, titles=True) as work:
@@ -56,11 +56,11 @@ def usages(work: Work) -> list[Json]:
 
 
 def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
-    with at_work(beside(hang(), say("Done.")), titles=True) as work:
+    with at_work(with_title(hang(), say("Done.")), titles=True) as work:
         assert work.run(TASK)["status"] == "completed"
         [request] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
         work.agent.close()
-        assert request.closed.wait(120)
+        assert request.close_event.wait(120)
         assert (titles(work), (work.conversation.state.usage or {}).get("requests")) == (
             [FIRST_LINE],
             1,
@@ -68,18 +68,18 @@ def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
 
 
 def test_a_title_that_is_refused_leaves_the_first_line_and_the_turn_alone() -> None:
-    with at_work(beside(error(401), say("Done.")), titles=True) as work:
+    with at_work(with_title(error(401), say("Done.")), titles=True) as work:
         assert work.run(TASK)["finalText"] == "Done."
         [request] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
-        assert request.answered.wait(120)
+        assert request.answer_event.wait(120)
         assert work.conversation.state.title == FIRST_LINE
         assert "error.raised" not in [r["event"]["type"] for r in records(work.conversation)]
 
 
 def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thinks() -> None:
     gate = threading.Event()
-    late = held(say("The model's title", n_chunks=2), gate)
-    with at_work(beside(late, say("Done.")), titles=True) as work:
+    late = hold_step(say("The model's title", n_chunks=2), gate)
+    with at_work(with_title(late, say("Done.")), titles=True) as work:
         work.run(TASK)
         work.llm.wait_for_requests(2)
         work.conversation.journal.append(e.ConversationUpdated(title="Mine"))
@@ -121,7 +121,7 @@ def test_a_side_question_is_answered_from_the_view_and_leaves_nothing_but_its_co
 
 def test_a_side_question_is_answered_while_a_turn_runs_and_ends_with_the_conversation() -> None:
     gate = threading.Event()
-    with at_work([held(say("Slow.", n_chunks=2), gate), say("Soon."), hang()]) as work:
+    with at_work([hold_step(say("Slow.", n_chunks=2), gate), say("Soon."), hang()]) as work:
         work.conversation.send(text("go"))
         work.llm.wait_for_requests(1)
         assert work.agent.ask("How long?", CancelToken()).text == "Soon."

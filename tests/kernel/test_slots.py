@@ -15,11 +15,11 @@ def test_a_place_is_taken_in_the_order_of_asking():
     entry_events = [threading.Event() for _ in range(3)]
 
     def work(n: int) -> None:
-        with slots.taken(CancelToken()):
+        with slots.take(CancelToken()):
             order.append(n)
             entry_events[n].set()
 
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
         for thread in threads:
             thread.start()
@@ -33,17 +33,17 @@ def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
     slots, cancel, has_ended = Slots(1), CancelToken(), threading.Event()
 
     def wait() -> None:
-        with pytest.raises(Cancelled), slots.taken(cancel):
+        with pytest.raises(Cancelled), slots.take(cancel):
             raise AssertionError("there is no place")
         has_ended.set()
 
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         thread = threading.Thread(target=wait)
         thread.start()
         cancel.cancel()
         assert has_ended.wait(30)
         thread.join()
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         pass
 
 
@@ -52,7 +52,7 @@ def test_all_places_are_used_at_once_however_they_become_free():
     slots, pair, ended_ids = Slots(2), threading.Barrier(2), list[bool]()
 
     def work() -> None:
-        with slots.taken(CancelToken()):
+        with slots.take(CancelToken()):
             pair.wait()
         ended_ids.append(True)
 
@@ -67,9 +67,9 @@ def test_all_places_are_used_at_once_however_they_become_free():
 
 def test_a_place_is_given_back_when_the_turn_breaks():
     slots = Slots(1)
-    with pytest.raises(ZeroDivisionError), slots.taken(CancelToken()):
+    with pytest.raises(ZeroDivisionError), slots.take(CancelToken()):
         raise ZeroDivisionError
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         pass
 
 
@@ -98,15 +98,15 @@ def test_a_place_that_is_lent_is_used_by_others_and_taken_again():
     slots, inside, ended_ids = Slots(1), threading.Event(), list[str]()
 
     def work() -> None:
-        with slots.taken(CancelToken()):
+        with slots.take(CancelToken()):
             inside.set()
             ended_ids.append("other")
 
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         thread = threading.Thread(target=work)
         thread.start()
         assert not ended_ids
-        with slots.lent(CancelToken()):
+        with slots.give_back(CancelToken()):
             assert inside.wait(30)
         ended_ids.append("lender")
     thread.join()
@@ -117,20 +117,20 @@ def test_a_cancelled_lender_does_not_wait_and_the_number_of_places_stays():
     slots, cancel, gate, inside = Slots(1), CancelToken(), threading.Event(), threading.Event()
 
     def work() -> None:
-        with slots.taken(CancelToken()):
+        with slots.take(CancelToken()):
             inside.set()
             gate.wait(30)
 
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         thread = threading.Thread(target=work)
         thread.start()
-        with slots.lent(cancel):
+        with slots.give_back(cancel):
             assert inside.wait(30)
             cancel.cancel()
     gate.set()
     thread.join()
     entry_ids = list[int]()
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         late = threading.Thread(target=lambda: _enter(slots, entry_ids))
         late.start()
         assert entry_ids == []
@@ -139,5 +139,5 @@ def test_a_cancelled_lender_does_not_wait_and_the_number_of_places_stays():
 
 
 def _enter(slots: Slots, entry_ids: list[int]) -> None:
-    with slots.taken(CancelToken()):
+    with slots.take(CancelToken()):
         entry_ids.append(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from oh_daemon.kernel.context import View
 from oh_daemon.kernel.folding import apply, fold
-from oh_daemon.kernel.records import begin_of_message, standing
+from oh_daemon.kernel.records import begin_of_message, standing_records
 from oh_daemon.kernel.state import State
 
 
@@ -42,7 +42,7 @@ def test_what_was_rolled_back_is_gone_and_the_numbers_go_on():
     state = fold("c", RECORDS)
     assert [item["id"] for item in state.items] == ["a"]
     assert (state.message_count, state.turn, state.last_turn, state.seq) == (1, None, None, 8)
-    assert [record["seq"] for record in standing(RECORDS)] == [1, 2, 3, 4, 8]
+    assert [record["seq"] for record in standing_records(RECORDS)] == [1, 2, 3, 4, 8]
 
 
 def test_the_way_back_goes_before_the_turn_that_a_message_started():

@@ -25,7 +25,7 @@ LOOK = tool("look", lambda path: path, read_only=True, path={"type": "string"})
 TOOLS = {"terminal": TERMINAL, "look": LOOK}
 
 
-def parsed(name: str, arguments: str) -> ParsedCall:
+def parse(name: str, arguments: str) -> ParsedCall:
     return parse_call(ToolCall("call_1", name, arguments), TOOLS)
 
 
@@ -41,13 +41,13 @@ def parsed(name: str, arguments: str) -> ParsedCall:
     ],
 )
 def test_arguments_are_repaired_in_form_only(arguments: str, args: Json):
-    call = parsed("terminal", arguments)
+    call = parse("terminal", arguments)
     assert (call.args, call.error) == (args, None)
     assert json.loads(call.arguments) == args
 
 
 def test_what_the_model_wrote_stays_as_it_is_when_it_is_valid():
-    assert parsed("terminal", '{ "command":"ls" }').arguments == '{ "command":"ls" }'
+    assert parse("terminal", '{ "command":"ls" }').arguments == '{ "command":"ls" }'
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "{}"])
@@ -153,13 +153,13 @@ def test_a_call_in_the_words_of_other_agents_means_the_same(
     [("Ctrl+C", "C-c"), ("ctrl-d", "C-d"), ("C-c", "C-c"), ("a ctrl+c", "a ctrl+c")],
 )
 def test_a_key_is_known_by_its_other_names(input_text: str, key: str):
-    call = parsed("bash", json.dumps({"cmd": input_text, "is_input": True}))
+    call = parse("bash", json.dumps({"cmd": input_text, "is_input": True}))
     assert (call.args, call.error) == ({"command": key, "is_input": True}, None)
 
 
 @pytest.mark.parametrize("name", ["bash", "execute_bash", "shell", "Bash"])
 def test_a_tool_is_known_by_its_other_names(name: str):
-    assert parsed(name, '{"command": "ls"}').tool is TERMINAL
+    assert parse(name, '{"command": "ls"}').tool is TERMINAL
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_tool_is_known_by_its_other_names(name: str):
     ],
 )
 def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kind: str, words: str):
-    call = parsed(name, arguments)
+    call = parse(name, arguments)
     assert call.error_kind == kind
     assert words in str(call.error)
     assert isinstance(json.loads(call.arguments), dict)
@@ -253,7 +253,7 @@ def test_no_address_in_a_schema_is_fetched():
 
 def test_the_models_own_rating_is_taken_from_the_arguments():
     args = {"command": "ls", "security_risk": "high", "summary": "Look around"}
-    call = parsed("terminal", json.dumps(args))
+    call = parse("terminal", json.dumps(args))
     assert (call.args, call.risk, call.summary) == ({"command": "ls"}, "high", "Look around")
     assert call.error is None
 
@@ -289,7 +289,7 @@ def test_an_argument_of_a_foreign_tool_is_no_word_of_ours():
 
 @pytest.mark.parametrize("rating", ["unheard of", None, 3])
 def test_a_rating_that_is_none_is_no_rating(rating: Any):
-    call = parsed("terminal", json.dumps({"command": "ls", "security_risk": rating}))
+    call = parse("terminal", json.dumps({"command": "ls", "security_risk": rating}))
     assert (call.risk, call.error) == (None, None)
 
 

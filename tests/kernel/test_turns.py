@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from fake_llm import Step, call, calls, hang, held, reason, say
+from fake_llm import Step, call, calls, hang, hold_step, reason, say
 from raw_client import RawClient
 from world import World, content_of, items, text, wait_for_status
 
@@ -40,7 +40,7 @@ def test_a_message_runs_a_turn_to_its_end(world: World) -> None:
 
 def test_a_thought_ends_when_the_answer_begins(world: World) -> None:
     gate = threading.Event()
-    world.script(held(reason("Hm.", say("Done.", n_chunks=2)), gate, after=3))
+    world.script(hold_step(reason("Hm.", say("Done.", n_chunks=2)), gate, after=3))
     client = world.daemon()
     world.start(client)
     answering = client.wait_for_event(
@@ -126,7 +126,7 @@ def test_interrupt_closes_the_socket_of_a_model_that_hangs(world: World) -> None
     conversation = world.start(client)
     [request] = world.llm.wait_for_requests(1)
     client.request("conversation/interrupt", {"conversationId": conversation})
-    assert request.closed.wait(WITHIN_S)
+    assert request.close_event.wait(WITHIN_S)
 
 
 def test_a_message_while_running_steers_the_turn(world: World) -> None:
@@ -144,10 +144,10 @@ def test_a_message_while_running_steers_the_turn(world: World) -> None:
     assert len([e for e in client.events if e["event"]["type"] == "turn.started"]) == 1
 
 
-def gated(world: World, *after: Step) -> threading.Event:
+def gate_steps(world: World, *after: Step) -> threading.Event:
     """Let the first model call of a turn wait for the returned event."""
     gate = threading.Event()
-    world.script(held(call("think", thought="first"), gate), *after)
+    world.script(hold_step(call("think", thought="first"), gate), *after)
     return gate
 
 
@@ -158,7 +158,7 @@ def user_texts(world: World) -> list[str]:
 
 
 def test_queued_messages_start_turns_of_their_own_and_can_be_removed(world: World) -> None:
-    gate = gated(world, say("One."), say("Two."))
+    gate = gate_steps(world, say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client, "one")
     params = {"conversationId": conversation}
@@ -181,7 +181,7 @@ def test_queued_messages_start_turns_of_their_own_and_can_be_removed(world: Worl
 
 
 def test_waiting_messages_are_edited_moved_and_sent_now(world: World) -> None:
-    gate = gated(world, say("One."), say("Both."))
+    gate = gate_steps(world, say("One."), say("Both."))
     client = world.daemon()
     conversation = world.start(client, "one")
     request_params = {"conversationId": conversation}
@@ -240,7 +240,7 @@ def test_a_message_that_interrupts_ends_the_turn_and_starts_the_next(world: Worl
 
 
 def test_steering_needs_the_turn_that_was_meant(world: World) -> None:
-    gate = gated(world, say("Done."), say("Later."))
+    gate = gate_steps(world, say("Done."), say("Later."))
     client = world.daemon()
     conversation = world.start(client)
     turn_id = client.wait_for_event("turn.started")["turnId"]
@@ -259,7 +259,7 @@ def test_steering_needs_the_turn_that_was_meant(world: World) -> None:
 
 
 def test_pause_after_the_step_holds_the_turn_and_resume_goes_on(world: World) -> None:
-    gate = gated(world, say("Done."))
+    gate = gate_steps(world, say("Done."))
     client = world.daemon()
     conversation = world.start(client)
     params = {"conversationId": conversation}

@@ -22,7 +22,7 @@ def check(records: list[Any], since: str = "") -> list[tuple[Any, ...]]:
     bill = Bill(since)
     for record in records:
         bill.add(record)
-    rendered_bill = bill.rendered()
+    rendered_bill = bill.render()
 
     def row(name: str, usage: Any) -> tuple[Any, ...]:
         return (name, usage.get("inputTokens", 0), usage.get("cost", {}).get("amount"))

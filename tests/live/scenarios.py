@@ -23,7 +23,7 @@ class Done:
     """The outcome of a scenario."""
 
     folder: Path
-    said: str
+    final_text: str
     """All that `run` printed, which includes the agent's words."""
 
 
@@ -170,7 +170,7 @@ _DISCOUNT = {
 
 def _is_answered(outcome: Done) -> None:
     program = "from checkout import percent_off; print(percent_off(23, True))"
-    assert f"PERCENT: {python(outcome.folder, '-c', program)}" in outcome.said
+    assert f"PERCENT: {python(outcome.folder, '-c', program)}" in outcome.final_text
     assert _git(outcome.folder, "diff", "--stat") == ""
 
 

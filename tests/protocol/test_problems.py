@@ -21,7 +21,7 @@ class Thing(Contract):
 
     @field_validator("name")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _check_known(cls, name: str) -> str:
         if name == "bad":
             raise ValueError("is a bad name; take another one")
         return name

@@ -27,9 +27,9 @@ from fake_llm import (  # noqa: E402 - it lies in a folder of its own.
     calls,
     error,
     first_user_text,
-    keyed,
     reason,
     say,
+    script_by_key,
     with_usage,
 )
 
@@ -57,7 +57,7 @@ WORK: dict[str, list[Step]] = {
 
 def work(folder: Path, url: str, llm: FakeLLM) -> None:
     """See `WORK`."""
-    llm.play(keyed(lambda request: first_user_text(request).split()[0], WORK))
+    llm.play(script_by_key(lambda request: first_user_text(request).split()[0], WORK))
     with conversation(folder, url) as talk:
         talk.run("Do it")
 
@@ -168,10 +168,10 @@ def main(names: Sequence[str]) -> None:
                 (folder.parent / "bin").mkdir()
                 (folder.parent / "bin" / "python3").symlink_to(sys.executable)
                 record(folder, llm.url, llm)
-                keep(folder, llm.url, HERE / record.__name__)
+                keep_recording(folder, llm.url, HERE / record.__name__)
 
 
-def keep(folder: Path, url: str, place: Path) -> None:
+def keep_recording(folder: Path, url: str, place: Path) -> None:
     """Copy the logs, the last request of each, without the paths and ports of this machine."""
     shutil.rmtree(place, ignore_errors=True)
     for log in folder.glob(".openhands/conversations/*/events.jsonl"):

@@ -236,9 +236,13 @@ def test_words_are_found_in_what_a_log_says_and_the_index_holds_none_of_it(
     catalog: Catalog, commit: CommitThread
 ) -> None:
     folder = add(catalog, commit, "a1")
-    say(folder, "userMessage", content=[{"type": "text", "text": "Where is\nthe  Größe PARSED?"}])
-    say(folder, "command", command='grep "size', content=[{"type": "text", "text": "x.py: size=7"}])
-    say(folder, "userMessage", content=[{"type": "image", "data": "aGVsbG8gc2l6ZQ=="}])
+    append_event(
+        folder, "userMessage", content=[{"type": "text", "text": "Where is\nthe  Größe PARSED?"}]
+    )
+    append_event(
+        folder, "command", command='grep "size', content=[{"type": "text", "text": "x.py: size=7"}]
+    )
+    append_event(folder, "userMessage", content=[{"type": "image", "data": "aGVsbG8gc2l6ZQ=="}])
 
     def find(query: str) -> str | None:
         assert len(catalog.summaries()) == 1
@@ -253,18 +257,18 @@ def test_words_are_found_in_what_a_log_says_and_the_index_holds_none_of_it(
     assert b"size" not in index.read_bytes()
 
     before = index.read_bytes()
-    say(folder, "agentMessage", text="It grew: " + "y" * 300 + " nowhere " + "y" * 300)
+    append_event(folder, "agentMessage", text="It grew: " + "y" * 300 + " nowhere " + "y" * 300)
     assert find("nowhere grew") == "It grew: " + "y" * 151 + "…"
     assert index.read_bytes() != before
     for planted_data in (b"", b"ohs1", before, before[:-1], b"ohs1" + b"\xff" * 2000):
         catalog = Catalog(folder.parents[1])
         index.write_bytes(planted_data)
         assert find("nowhere") == "…" + "y" * 39 + " nowhere " + "y" * 112 + "…"
-    say(folder, "agentMessage", text=" ".join(map(str, range(10_000))))
+    append_event(folder, "agentMessage", text=" ".join(map(str, range(10_000))))
     assert find("9876 nowhere"), "an index that is too full is made anew"
 
 
-def say(folder: Path, kind: str, **fields: object) -> None:
+def append_event(folder: Path, kind: str, **fields: object) -> None:
     item = {"kind": kind, "id": "i", "status": "completed", **fields}
     seq = len(read_log(folder)) + 1
     event = {"type": "item.completed", "item": item}

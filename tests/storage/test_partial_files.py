@@ -27,7 +27,7 @@ def test_the_next_daemon_finds_what_streamed_until_its_end_is_durable(tmp_path: 
     thread.close()
     after = PartialFiles(tmp_path, thread)
     assert after.read() == {"said": PartialText("Grüße, und")}
-    after.drop(after.ended())
+    after.drop(after.ended_ids())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -37,11 +37,11 @@ def test_a_text_whose_item_ends_during_a_sync_stays_until_the_next_one(tmp_path:
     for item_id in ("before", "during"):
         files.add(item_id, "text")
     files.end("before")
-    turn_future = files.ended()
+    turn_future = files.ended_ids()
     files.end("during")
     files.drop(turn_future)
     assert PartialFiles(tmp_path, thread).read().keys() == {"during"}
-    assert files.ended() == {"during"}
+    assert files.ended_ids() == {"during"}
 
 
 def test_of_a_long_output_the_last_mebibyte_stays(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_of_a_long_output_the_last_mebibyte_stays(tmp_path: Path) -> None:
     text_kept = "".join(piece * PIECE for piece in "cde")
     assert PartialFiles(tmp_path, thread).read() == {"runs": PartialText(text_kept, is_whole=False)}
     files.end("runs")
-    files.drop(files.ended())
+    files.drop(files.ended_ids())
     assert list(tmp_path.iterdir()) == []
 
 

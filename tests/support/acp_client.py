@@ -38,7 +38,7 @@ def _validator(name: str) -> Draft202012Validator:
 
 
 @cache
-def _named(method: str, suffix: str) -> str | None:
+def _method_name(method: str, suffix: str) -> str | None:
     """Return the definition of a method's params or result in the schema."""
     names_used = (
         name
@@ -54,13 +54,13 @@ class AcpClient(RpcProcess):
     def __init__(self, cwd: Path, env: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
         """Start with `env` laid over our environment, but for the variables that are left out."""
         self.problems: list[str] = []
-        self._asked: dict[int, tuple[str, Json]] = {}
+        self._open_requests: dict[int, tuple[str, Json]] = {}
         """The method and params of each request, by its id."""
         self._answers: dict[int, Json] = {}
-        self._announced: set[str] = set()
-        self._ended: set[str] = set()
+        self._announced_ids: set[str] = set()
+        self._ended_ids: set[str] = set()
         """The calls that were told to have ended, which some clients forget then."""
-        self._begun: set[str] = set()
+        self._begun_ids: set[str] = set()
         self._in_prompt: set[str] = set()
         argv = (sys.executable, "-m", "oh_daemon", "acp")
         pipe = subprocess.PIPE
@@ -116,8 +116,8 @@ class AcpClient(RpcProcess):
 
     def send_request(self, method: str, params: Json | None = None) -> int:
         request_id = next(self._ids)
-        with self._changed:
-            self._asked[request_id] = (method, params or {})
+        with self._condition:
+            self._open_requests[request_id] = (method, params or {})
             if method == "session/prompt":
                 self._in_prompt.add((params or {}).get("sessionId", ""))
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}}
@@ -148,7 +148,7 @@ class AcpClient(RpcProcess):
         """Return all text so far, of the agent or of another kind, in one piece."""
         return "".join(each["content"]["text"] for each in self.updates(kind))
 
-    def asked(self, method: str) -> list[Json]:
+    def requests_of(self, method: str) -> list[Json]:
         """Return the params of the agent's requests of this method so far."""
         return [m["params"] for m in list(self.messages) if m.get("method") == method]
 
@@ -183,7 +183,7 @@ class AcpClient(RpcProcess):
         """Kill the agent; what it was asked then needs no answer."""
         self.process.kill()
         self.process.wait(WITHIN_S)
-        self._asked.clear()
+        self._open_requests.clear()
 
     def close(self, *, is_busy: bool = False) -> int:
         """Close the input as a client that ends, check everything, return the exit code.
@@ -192,14 +192,14 @@ class AcpClient(RpcProcess):
         """
         self._pipe("stdin").close()
         code = self.process.wait(WITHIN_S)
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_at_end, WITHIN_S)
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_at_end, WITHIN_S)
         for name in ("stdout", "stderr"):
             self._pipe(name).close()
         if is_busy:
-            self._asked.clear()
+            self._open_requests.clear()
         missing_requests = [
-            request for each, request in self._asked.items() if each not in self._answers
+            request for each, request in self._open_requests.items() if each not in self._answers
         ]
         assert not self.problems, self.problems
         assert not missing_requests, missing_requests
@@ -216,7 +216,7 @@ class AcpClient(RpcProcess):
                 self.problems.append(f"not JSON: {line[:200]!r}")
         return None
 
-    def _take(self, message: Json) -> None:
+    def _accept(self, message: Json) -> None:
         method, params = message.get("method"), message.get("params")
         if method is None:
             self._take_answer(message)
@@ -224,7 +224,7 @@ class AcpClient(RpcProcess):
             self._check(message, "SessionNotification", params)
             self._check_update(cast("Json", params))
         elif "id" in message:
-            self._check(message, _named(method, "Request"), params)
+            self._check(message, _method_name(method, "Request"), params)
             self._check_question(method, cast("Json", params))
         elif method == "$/cancel_request":
             self._check(message, "CancelRequestNotification", params)
@@ -235,18 +235,18 @@ class AcpClient(RpcProcess):
         request_id = message["id"]
         if not isinstance(request_id, int):
             return  # What could not be read has no id, or one that only the test knows.
-        if request_id in self._answers or request_id not in self._asked:
+        if request_id in self._answers or request_id not in self._open_requests:
             self.problems.append(f"an answer to no open request: {message}")
             return
         self._answers[request_id] = message
-        method, params = self._asked[request_id]
+        method, params = self._open_requests[request_id]
         if "error" in message:
             self._check(message, "Error", message["error"])
         else:
-            self._check(message, _named(method, "Response"), message["result"])
+            self._check(message, _method_name(method, "Response"), message["result"])
         other_ids = [
             each
-            for each, (name, its) in self._asked.items()
+            for each, (name, its) in self._open_requests.items()
             if name == "session/prompt"
             and its["sessionId"] == params.get("sessionId")
             and each not in self._answers
@@ -254,7 +254,7 @@ class AcpClient(RpcProcess):
         if method == "session/prompt" and not other_ids:
             self._in_prompt.discard(params["sessionId"])
         if method in BEGINNINGS and "result" in message:
-            self._begun.add(message["result"].get("sessionId") or params["sessionId"])
+            self._begun_ids.add(message["result"].get("sessionId") or params["sessionId"])
 
     def _check(self, message: Json, name: str | None, value: Any) -> None:
         if name is None:
@@ -269,31 +269,31 @@ class AcpClient(RpcProcess):
             method == "session/load"
             and request["sessionId"] == session
             and each not in self._answers
-            for each, (method, request) in self._asked.items()
+            for each, (method, request) in self._open_requests.items()
         )
-        if session not in self._begun and not is_loading:
+        if session not in self._begun_ids and not is_loading:
             self.problems.append(f"an update before the session began: {update}")
         if kind not in AT_ANY_TIME and session not in self._in_prompt and not is_loading:
             self.problems.append(f"an update outside a prompt: {update}")
         if kind == "tool_call":
-            if update["toolCallId"] in self._announced and not is_loading:
+            if update["toolCallId"] in self._announced_ids and not is_loading:
                 self.problems.append(f"announced twice: {update}")
-            self._announced.add(update["toolCallId"])
-        if kind == "tool_call_update" and update["toolCallId"] not in self._announced:
+            self._announced_ids.add(update["toolCallId"])
+        if kind == "tool_call_update" and update["toolCallId"] not in self._announced_ids:
             self.problems.append(f"an update of a call that was not announced: {update}")
-        if kind == "tool_call_update" and update["toolCallId"] in self._ended:
+        if kind == "tool_call_update" and update["toolCallId"] in self._ended_ids:
             self.problems.append(f"an update of a call that has ended: {update}")
         if update.get("status") in {"completed", "failed"}:
-            self._ended.add(update["toolCallId"])
+            self._ended_ids.add(update["toolCallId"])
 
     def _check_question(self, method: str, params: Json) -> None:
-        if params["sessionId"] not in self._begun:
+        if params["sessionId"] not in self._begun_ids:
             self.problems.append(f"{method} of a session that has not begun")
         if method == "session/request_permission":
             kinds = [option["kind"] for option in params["options"]]
             if params["sessionId"] not in self._in_prompt:
                 self.problems.append(f"a question outside a prompt: {params}")
-            if params["toolCall"]["toolCallId"] not in self._announced:
+            if params["toolCall"]["toolCallId"] not in self._announced_ids:
                 self.problems.append(f"a question about a call that was not announced: {params}")
             if len(set(kinds)) < len(kinds) or not {"allow_once", "reject_once"} <= set(kinds):
                 self.problems.append(f"options of the kinds {kinds}")

@@ -29,7 +29,7 @@ def answer(client: RawClient, approval: Json, option: str, **more: Any) -> None:
     client.request("approval/respond", {**params, **more})
 
 
-def asked(client: RawClient, nth: int = 1) -> Json:
+def wait_for_approval(client: RawClient, nth: int = 1) -> Json:
     return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
 
 

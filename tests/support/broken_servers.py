@@ -59,7 +59,7 @@ class Prints:
 def answer(method: str, change: Change) -> Break:
     """Change the result of a method."""
     return lambda line, message: (
-        _changed(message, lambda m: change(m["result"]))
+        _change_message(message, lambda m: change(m["result"]))
         if line.method_of(message) == method and "result" in message
         else [message]
     )
@@ -94,21 +94,23 @@ def accept(code: int, result: Any = None) -> Break:
 
 def errors(change: Change) -> Break:
     return lambda _line, message: (
-        _changed(message, lambda m: change(m["error"])) if "error" in message else [message]
+        _change_message(message, lambda m: change(m["error"])) if "error" in message else [message]
     )
 
 
 def event(kind: str, change: Change) -> Break:
     """Change the params of events of this type; `change` gets the params."""
     return lambda _line, message: (
-        _changed(message, lambda m: change(m["params"])) if type_of(message) == kind else [message]
+        _change_message(message, lambda m: change(m["params"]))
+        if type_of(message) == kind
+        else [message]
     )
 
 
-def named(method: str, change: Change) -> Break:
+def break_method(method: str, change: Change) -> Break:
     """Change the params of what the server sends under this method."""
     return lambda _line, message: (
-        _changed(message, lambda m: change(m["params"]))
+        _change_message(message, lambda m: change(m["params"]))
         if message.get("method") == method
         else [message]
     )
@@ -139,7 +141,7 @@ def type_of(message: Json) -> str:
     return message["params"]["event"]["type"] if is_event else ""
 
 
-def _changed(message: Json, change: Change) -> list[Json]:
+def _change_message(message: Json, change: Change) -> list[Json]:
     """Return the message with the change; one that has no such part stays as it is."""
     copy = json.loads(json.dumps(message))
     with suppress(LookupError, TypeError, AttributeError, ValueError):
@@ -147,7 +149,7 @@ def _changed(message: Json, change: Change) -> list[Json]:
     return [copy]
 
 
-def put(**fields: Any) -> Change:
+def put_fields(**fields: Any) -> Change:
     return lambda value: value.update(fields)
 
 
@@ -178,7 +180,7 @@ def of(kind: str) -> Callable[[Line, Json], bool]:
     return lambda _line, message: type_of(message) == kind
 
 
-def asks(method: str) -> Callable[[Line, Json], bool]:
+def is_request(method: str) -> Callable[[Line, Json], bool]:
     return lambda _line, message: message.get("method") == method
 
 
@@ -199,7 +201,7 @@ def by_id(prefix: str, new: Any) -> Break:
     return change
 
 
-def unrequested(message: Json) -> Break:
+def break_unrequested(message: Json) -> Break:
     """Send this too, right after the answer to `initialize`."""
     return lambda line, each: [each, message] if line.method_of(each) == "initialize" else [each]
 
@@ -227,7 +229,7 @@ def only_in_wait(change: Change) -> Break:
     def go(line: Line, message: Json) -> list[Json]:
         params = line.params.get(json.dumps(message.get("id"))) or {}
         is_wanted = "result" in message and isinstance(params, dict) and "wait" in params
-        return _changed(message, lambda m: change(m["result"])) if is_wanted else [message]
+        return _change_message(message, lambda m: change(m["result"])) if is_wanted else [message]
 
     return go
 
@@ -235,7 +237,7 @@ def only_in_wait(change: Change) -> Break:
 def once_asked(method: str, change: Change) -> Break:
     """Change the events that come after a request of this method."""
     return lambda line, message: (
-        _changed(message, lambda m: change(m["params"]))
+        _change_message(message, lambda m: change(m["params"]))
         if type_of(message) and method in line.methods.values()
         else [message]
     )
@@ -277,7 +279,7 @@ OF_SERVERS: dict[str, Break | Exits | Prints] = {
     "B13": of_method("$/noSuchRequest", -32602),
     "B15": refuse(-32602, "conversation/list"),
     "B16": refuse(-32602, "conversation/list"),
-    "B17": event("turn.started", within("event", put(options=None))),
+    "B17": event("turn.started", within("event", put_fields(options=None))),
     "B18": accept(-32602),
     "B19": recode(-32800, -32603),
     "B20": recode(-32002, -32600),
@@ -288,92 +290,94 @@ OF_SERVERS: dict[str, Break | Exits | Prints] = {
     "I2": block(drop("notifications")),
     "I3": recode(-31022, -32602),
     "I4": block(lambda ours: ours["methods"].remove("conversation/pause")),
-    "I5": unrequested({"jsonrpc": "2.0", "id": 1, "method": "editor/applyEdit", "params": {}}),
-    "I6": block(within("understood", put(features=[]))),
-    "I7": errors(within("data.errors.0", put(path="processId"))),
-    "I8": answer("initialize", within("capabilities", put(positionEncoding="utf-16"))),
-    "I12": unrequested({"method": "conversation/delta", "params": DELTA}),
+    "I5": break_unrequested(
+        {"jsonrpc": "2.0", "id": 1, "method": "editor/applyEdit", "params": {}}
+    ),
+    "I6": block(within("understood", put_fields(features=[]))),
+    "I7": errors(within("data.errors.0", put_fields(path="processId"))),
+    "I8": answer("initialize", within("capabilities", put_fields(positionEncoding="utf-16"))),
+    "I12": break_unrequested({"method": "conversation/delta", "params": DELTA}),
     "L1": block(within("limits", drop("textPartBytes"))),
     "L2": errors(within("data", drop("retryAfterMs"))),
     "L6": recode(-32602, -32603),
-    "E1": errors(within("data", put(kind="invalid_params"))),
+    "E1": errors(within("data", put_fields(kind="invalid_params"))),
     "E2": errors(within("data", drop("retryable"))),
-    "E3": errors(within("data.errors.0", put(path=""))),
-    "E4": errors(put(message="'hunter2-hunter2' is no number")),
-    "E5": event("turn.completed", within("event.turn", put(status="failed"))),
+    "E3": errors(within("data.errors.0", put_fields(path=""))),
+    "E4": errors(put_fields(message="'hunter2-hunter2' is no number")),
+    "E5": event("turn.completed", within("event.turn", put_fields(status="failed"))),
     "X1": refuse(-32602, "conversation/list"),
-    "X3": block(within("understood", put(unknown=["features._acmeTicket"]))),
-    "X9": errors(within("data.errors.0", put(code="invalid"))),
+    "X3": block(within("understood", put_fields(unknown=["features._acmeTicket"]))),
+    "X9": errors(within("data.errors.0", put_fields(code="invalid"))),
     "T2": recode(-31001, -31002),
     "O1": lambda _line, m: shift_seq(m) if type_of(m) else [m],
     "O2": answer("conversation/open", lambda result: result.get("events", []).clear()),
     "O3": late(answers("conversation/sendMessage"), of("status.changed")),
-    "O4": late(asks("conversation/delta"), of("item.completed")),
-    "O5": late(of("approval.requested"), asks("approval/request")),
+    "O4": late(is_request("conversation/delta"), of("item.completed")),
+    "O5": late(of("approval.requested"), is_request("approval/request")),
     "O6": late(of("usage.updated"), of("turn.completed")),
-    "O7": event("status.changed", put(turnId="t")),
-    "O9": answer("conversation/sendMessage", put(queuePosition=7)),
-    "O11": named("conversation/delta", put(offset=1)),
+    "O7": event("status.changed", put_fields(turnId="t")),
+    "O9": answer("conversation/sendMessage", put_fields(queuePosition=7)),
+    "O11": break_method("conversation/delta", put_fields(offset=1)),
     "S1": event("status.changed", within("event", begins_twice)),
     "S2": event("status.changed", within("event", drop("reason"))),
     "C1": only_in_wait(drop("finalText")),
     "C2": recode(-31002, -31006),
     "C3": late(answers("conversation/start"), of("conversation.created")),
-    "C4": answer("conversation/open", put(lastSeq=1)),
-    "C5": answer("conversation/subscribe", put(lastSeq=1)),
+    "C4": answer("conversation/open", put_fields(lastSeq=1)),
+    "C5": answer("conversation/subscribe", put_fields(lastSeq=1)),
     "C6": accept(-31003),
     "C7": accept(-32602, {"conversation": {"id": "c"}}),
-    "C8": answer("conversation/sendMessage", put(disposition="queued")),
+    "C8": answer("conversation/sendMessage", put_fields(disposition="queued")),
     "C9": accept(-31005),
     "C10": late(of("turn.completed"), of("turn.started")),
-    "C11": answer("conversation/interrupt", put(status="interrupted")),
-    "C12": answer("conversation/resume", put(turnId="another")),
+    "C11": answer("conversation/interrupt", put_fields(status="interrupted")),
+    "C12": answer("conversation/resume", put_fields(turnId="another")),
     "C13": errors(within("data", drop("lock"))),
-    "C14": named("conversation/changed", put(change="updated")),
+    "C14": break_method("conversation/changed", put_fields(change="updated")),
     "C15": refuse(-31002, "conversation/delete"),
-    "C16": answer("conversation/update", within("conversation", put(title="Another"))),
+    "C16": answer("conversation/update", within("conversation", put_fields(title="Another"))),
     "C17": answer("conversation/list", lambda result: result["conversations"].append({"id": "x"})),
     "R1": answer("conversation/open", lambda result: result["events"][0].update(v=2)),
     "R2": once_asked("approval/respond", lambda params: params.update(seq=params["seq"] - 5)),
-    "R3": once_asked("approval/respond", put(epoch="another")),
-    "R4": answer("conversation/open", within("conversation", put(status="idle"))),
-    "R5": named("approval/request", put(id="another")),
+    "R3": once_asked("approval/respond", put_fields(epoch="another")),
+    "R4": answer("conversation/open", within("conversation", put_fields(status="idle"))),
+    "R5": break_method("approval/request", put_fields(id="another")),
     "R6": answer("conversation/events", lambda result: result["events"].pop()),
     "K1": duplicates,
     "K1-restart": duplicates,
     "K2": accept(-31016),
     "K3": duplicates,
     "K4": duplicates,
-    "K5": only_in_wait(put(turn={})),
-    "A1": answer("approval/list", put(pending=[])),
-    "A2": answer("conversation/open", put(pending=[])),
+    "K5": only_in_wait(put_fields(turn={})),
+    "A1": answer("approval/list", put_fields(pending=[])),
+    "A2": answer("conversation/open", put_fields(pending=[])),
     "A3": calls_early,
-    "A4": named("tool/call", put(arguments={"n": 99})),
-    "A5": answer("approval/respond", put(resolved=True)),
+    "A4": break_method("tool/call", put_fields(arguments={"n": 99})),
+    "A5": answer("approval/respond", put_fields(resolved=True)),
     "A7": recode(-31021, -31002),
-    "A9": event("approval.resolved", within("event", put(by="user"))),
-    "A10": event("approval.resolved", within("event", put(by="policy"))),
+    "A9": event("approval.resolved", within("event", put_fields(by="user"))),
+    "A10": event("approval.resolved", within("event", put_fields(by="policy"))),
     "A11": answer("approval/respond", drop("needsResume")),
-    "conversation/ask": answer("conversation/ask", put(text="")),
-    "conversation/fork": answer("conversation/open", put(lastSeq=1)),
+    "conversation/ask": answer("conversation/ask", put_fields(text="")),
+    "conversation/fork": answer("conversation/open", put_fields(lastSeq=1)),
 }  # fmt: skip
 OF_CLIENTS: dict[str, Break | Exits | Prints] = {
     "B1": Prints(),
-    "A3": named("approval/respond", put(digest="another")),
+    "A3": break_method("approval/respond", put_fields(digest="another")),
     "A5": recode(-32601, -32603),
-    "A7": named("approval/respond", put(optionId="maybe")),
+    "A7": break_method("approval/respond", put_fields(optionId="maybe")),
     "B11": lambda _line, m: [{**m, "id": 1}] if "id" in m and "method" in m else [m],
     "B12": accept(-32601),
     "B13": recode(-32601, -32603),
     "B14": recode(-32601, -32603),
-    "B18": named("textDocument/didOpen", within("textDocument", drop("version"))),
-    "B22": twice(asks("exit")),
-    "C7": named("conversation/start", put(content=[])),
-    "D1": named("textDocument/didOpen", within("textDocument", put(version="1"))),
+    "B18": break_method("textDocument/didOpen", within("textDocument", drop("version"))),
+    "B22": twice(is_request("exit")),
+    "C7": break_method("conversation/start", put_fields(content=[])),
+    "D1": break_method("textDocument/didOpen", within("textDocument", put_fields(version="1"))),
     "I1": lambda _line, m: [{**m, "method": "start"}] if m.get("method") == "initialize" else [m],
     "I10": lambda _line, m: [] if m.get("method") == "initialized" else [m],
-    "W2": answer("editor/applyEdit", put(applied=True)),
-    "W3": named("textDocument/didChange", within("textDocument", put(version=0))),
+    "W2": answer("editor/applyEdit", put_fields(applied=True)),
+    "W3": break_method("textDocument/didChange", within("textDocument", put_fields(version=0))),
     "W7": lambda _line, m: (
         [{**m, "method": "textDocument/didSave"}, m]
         if m.get("method") == "textDocument/didChange"
@@ -384,16 +388,18 @@ OF_CLIENTS: dict[str, Break | Exits | Prints] = {
 """The same for clients: what comes from them, changed."""
 OF_AGENTS: dict[str, Break] = {
     "initialize": answer("initialize", drop("agentCapabilities")),
-    "version": answer("initialize", put(protocolVersion=65535)),
-    "session-id": answer("session/new", put(sessionId="always-the-same")),
-    "stop-reason": answer("session/prompt", put(stopReason="bored")),
+    "version": answer("initialize", put_fields(protocolVersion=65535)),
+    "session-id": answer("session/new", put_fields(sessionId="always-the-same")),
+    "stop-reason": answer("session/prompt", put_fields(stopReason="bored")),
     "resource-link": refuse(-32602, "session/prompt"),
-    "update-order": late(asks("session/update"), answers("session/prompt")),
+    "update-order": late(is_request("session/update"), answers("session/prompt")),
     "cancel": refuse(-32603, "session/prompt"),
-    "permission": named("session/request_permission", within("options.0", put(kind="allow"))),
-    "permission-cancelled": answer("session/prompt", put(stopReason="end_turn")),
-    "tool-call": named("session/update", within("update", put(status="someday"))),
-    "load": named("session/update", within("update.content", put(text="Hm."))),
+    "permission": break_method(
+        "session/request_permission", within("options.0", put_fields(kind="allow"))
+    ),
+    "permission-cancelled": answer("session/prompt", put_fields(stopReason="end_turn")),
+    "tool-call": break_method("session/update", within("update", put_fields(status="someday"))),
+    "load": break_method("session/update", within("update.content", put_fields(text="Hm."))),
     "unknown-method": recode(-32601, -32603),
     "malformed-json": recode(-32700, -32603),
     "unknown-session": accept(-32602),
@@ -457,7 +463,7 @@ class BrokenBench(Bench):
     def connection(self, process: subprocess.Popen[bytes]) -> Connection:
         return Broken(process, reading=False, within_s=self.within_s, breaks=self.breaks)
 
-    def finds(self, check: Check) -> bool:
+    def has_finding(self, check: Check) -> bool:
         """Return whether a server that breaks its rule fails this check."""
         breaks = BREAKS[suite_of(check)][check.id]
         is_brief = check.id in NEEDS_TIME or suite_of(check) == "client"

@@ -108,38 +108,38 @@ class Heard:
     """A listener that keeps what it hears, and lets a test wait for it."""
 
     deltas: list[tuple[str, int, str]] = field(default_factory=list)
-    halted: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    condition: threading.Condition = field(default_factory=threading.Condition)
 
     def on_record(self, _journal: object, _line: bytes, record: Any) -> None:
-        with self.changed:
+        with self.condition:
             self.events.append(record["event"])
-            self.changed.notify_all()
+            self.condition.notify_all()
 
     def on_delta(self, _journal: object, _id: str, channel: str, offset: int, text: str) -> None:
-        with self.changed:
+        with self.condition:
             self.deltas.append((channel, offset, text))
-            self.changed.notify_all()
+            self.condition.notify_all()
 
     def on_halted(self, _journal: object, error: Exception) -> None:
-        with self.changed:
-            self.halted.append(str(error))
-            self.changed.notify_all()
+        with self.condition:
+            self.errors.append(str(error))
+            self.condition.notify_all()
 
     def wait_for(self, condition: Callable[[Heard], Any]) -> Any:
-        with self.changed:
-            assert self.changed.wait_for(lambda: condition(self), DEADLINE_S), self.events[-3:]
+        with self.condition:
+            assert self.condition.wait_for(lambda: condition(self), DEADLINE_S), self.events[-3:]
             return condition(self)
 
     def event(self, kind: str, *, nth: int = 1) -> Json:
         """Wait for the nth event of a type and return it."""
 
-        def found(_heard: Heard) -> Json | None:
+        def find_event(_heard: Heard) -> Json | None:
             of_kind = [event for event in self.events if event["type"] == kind]
             return of_kind[nth - 1] if len(of_kind) >= nth else None
 
-        return self.wait_for(found)
+        return self.wait_for(find_event)
 
 
 @dataclass
@@ -153,7 +153,7 @@ class Work:
 
     def run(self, words: str = "go") -> Any:
         """Send a message and wait for the end of its turn."""
-        with self.conversation.journal.changed:
+        with self.conversation.journal.condition:
             receipt = self.conversation.send(text(words))
             turn_future = turn_end(
                 self.conversation.journal, receipt["messageId"], receipt.get("turnId")
@@ -163,7 +163,7 @@ class Work:
     def resume(self) -> Any:
         """Resume, and wait for the end of the turn."""
         journal = self.conversation.journal
-        with journal.changed:
+        with journal.condition:
             turn_id = self.conversation.resume()["turnId"]
 
             def read(record: Any) -> Any:
@@ -198,7 +198,7 @@ def runtime_of(
     condenser: Condenser = "pipeline",
     **others: Any,
 ) -> Runtime:
-    """Return a runtime with these tools and features; `others` are further fields of it."""
+    """Return a runtime with these tools and features; `other_names` are further fields of it."""
     journal = conversation.journal
     points = HookPoints(journal, hooks)
     fields: dict[str, Any] = {
@@ -241,7 +241,7 @@ def at_work(
 ) -> Generator[Work]:
     """Run an agent that has these tools and `finish`, and whose model follows the script.
 
-    `others` maps the names of further models behind the same fake to their settings.
+    `other_names` maps the names of further models behind the same fake to their settings.
     """
     conversation = new_conversation(log, **changes)
     heard = Heard()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fake_llm import Step, call, first_user_text, keyed
+from fake_llm import Step, call, first_user_text, script_by_key
 from world import World
 
 Json = dict[str, Any]
@@ -18,4 +18,4 @@ def task(words: str, agent: str = "general", **more: Any) -> Json:
 
 def script(world: World, **scripts: list[Step]) -> None:
     """Give each conversation a script, by the first word that it was given."""
-    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    world.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], scripts))

@@ -22,7 +22,7 @@ class EchoServer:
 
     def __init__(self) -> None:
         self._slow: dict[str, Future[Json]] = {}
-        self._lost: list[str] = []
+        self._lost_uris: list[str] = []
         self._seq: dict[str, int] = {}
         self._may_stop = threading.Event()
         self._may_stop.set()
@@ -43,7 +43,7 @@ class EchoServer:
             "test/flood": self._flood,
             "test/stream": self._stream,
             "test/ask": self._ask,
-            "test/lost": lambda _params, _context: {"heads": self._lost},
+            "test/lost": lambda _params, _context: {"heads": self._lost_uris},
             "test/hangAtStop": lambda _params, _context: self._may_stop.clear(),
             "test/modules": lambda _params, _context: sorted(sys.modules),
         }
@@ -53,7 +53,7 @@ class EchoServer:
                 "test/boomNotification": lambda params: self._boom(params, None),
                 "test/hang": lambda _params: _ignore(threading.Event().wait()),
             },
-            on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
+            on_lost_frame=lambda head: self._lost_uris.append(head[:80].decode()),
             stop=lambda _left_s: self._stop(),
         )
         self._server = Server(claim_stdio(), lambda _server, _facts: [service])

@@ -78,12 +78,12 @@ class Editor:
     def type(self, path: Path, text: str) -> None:
         buffer = self.buffers[path.as_uri()]
         buffer.text, buffer.version = text, buffer.version + 1
-        self.tell(buffer)
+        self.notify_change(buffer)
 
     def save(self, path: Path) -> None:
         self._save(self.buffers[path.as_uri()])
 
-    def tell(self, buffer: Buffer) -> None:
+    def notify_change(self, buffer: Buffer) -> None:
         params = {"uri": buffer.path.as_uri(), "version": buffer.version}
         change = {"textDocument": params, "contentChanges": [{"text": buffer.text}]}
         self.client.notify("textDocument/didChange", change)
@@ -104,15 +104,15 @@ class Editor:
             return {"applied": False, "failureReason": "stale"}
         was_clean = buffer.text == buffer.saved_text
         buffer.undo.append(buffer.text)
-        buffer.text, buffer.version = self._applied(buffer.text, edits), buffer.version + 1
+        buffer.text, buffer.version = self._apply(buffer.text, edits), buffer.version + 1
         if not self.is_silent:
-            self.tell(buffer)
+            self.notify_change(buffer)
         saves = params.get("save") == "ifWasClean" and was_clean
         if saves:
             self._save(buffer)
         return {"applied": True, "saved": saves}
 
-    def _applied(self, text: str, edits: Sequence[Json]) -> str:
+    def _apply(self, text: str, edits: Sequence[Json]) -> str:
         spans = [
             (*(self.offset(text, e["range"][end]) for end in ("start", "end")), e["newText"])
             for e in edits
@@ -187,7 +187,7 @@ def late(editor: Editor) -> Callable[[Buffer], None]:
 
     def habit(buffer: Buffer) -> None:
         editor.is_silent = True
-        editor.telling = threading.Timer(0.3, lambda: editor.tell(buffer))
+        editor.telling = threading.Timer(0.3, lambda: editor.notify_change(buffer))
         editor.telling.start()
 
     return habit

@@ -121,7 +121,7 @@ def _capabilities() -> None:
         raise PermissionError
 
 
-def _inherited() -> None:
+def _check_inherited() -> None:
     os.write(int(os.environ["PROBE_FD"]), b"x")
 
 
@@ -150,7 +150,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "memory_of_host": _memory_of_host,
     "limit_of_host": _limit_of_host,
     "secret_of_parents": _secret_of_parents,
-    "inherited_file": _inherited,
+    "inherited_file": _check_inherited,
     "capabilities": _capabilities,
     "io_uring": lambda: _call(425, 425, 1, ctypes.create_string_buffer(120)),
     "bpf": lambda: _call(321, 280, 0, ctypes.create_string_buffer(128), 48),
@@ -165,12 +165,12 @@ def main() -> None:
     signal.alarm(120)
     for name, command in {**FILES, **ACTS}.items():
         outcome = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
-        _say(name, is_done=outcome.returncode == 0)
+        _report(name, is_done=outcome.returncode == 0)
     for name, act in CALLS.items():
         child = os.fork()
         if child == 0:
             _act(act)
-        _say(name, is_done=os.waitpid(child, 0)[1] == 0)
+        _report(name, is_done=os.waitpid(child, 0)[1] == 0)
 
 
 def _act(act: Callable[[], object]) -> None:
@@ -181,7 +181,7 @@ def _act(act: Callable[[], object]) -> None:
     os._exit(0)
 
 
-def _say(name: str, *, is_done: bool) -> None:
+def _report(name: str, *, is_done: bool) -> None:
     sys.stdout.write(f"{name}: {'done' if is_done else 'refused'}\n")
     sys.stdout.flush()
 

@@ -127,12 +127,12 @@ def slow(step: Step, pause_s: float) -> Step:
     return replace(step, pause_s=pause_s)
 
 
-def held(step: Step, gate: Gate, *, after: int = 1) -> Step:
+def hold_step(step: Step, gate: Gate, *, after: int = 1) -> Step:
     """Send `after` pieces, wait for `gate`, send the rest."""
     return replace(step, gate=gate, gate_after=after)
 
 
-def cut(step: Step, after_bytes: int, *, clean: bool = False) -> Step:
+def cut_step(step: Step, after_bytes: int, *, clean: bool = False) -> Step:
     """Send only the first bytes of the body; `clean` ends the response as if that were all."""
     return replace(step, cut_after=after_bytes, is_cut_clean=clean)
 
@@ -145,7 +145,7 @@ def with_finish(step: Step, finish: str | None) -> Step:
     return replace(step, finish=finish)
 
 
-def keyed(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> Script:
+def script_by_key(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> Script:
     """Play one script per conversation; `key` tells which script a request belongs to."""
     steps_left = {name: iter(steps) for name, steps in scripts.items()}
     lock = threading.Lock()
@@ -173,7 +173,7 @@ def tool_results(request: Json) -> list[str]:
 # Requests
 
 
-def malformed(messages: Sequence[Json]) -> str | None:
+def malformed_reason(messages: Sequence[Json]) -> str | None:
     """Return why OpenAI would refuse these messages with status 400: calls without their results,
     results without a call, or calls that share an id."""
     waiting_ids: list[str] = []
@@ -274,11 +274,11 @@ class Recorded:
     """Names in lower case."""
     body: Json
     raw_body: bytes
-    arrived: float
-    ended: float | None = None
-    answered: threading.Event = field(default_factory=threading.Event)
+    arrived_s: float
+    ended_s: float | None = None
+    answer_event: threading.Event = field(default_factory=threading.Event)
     """Set when the whole answer was sent or the client is gone."""
-    closed: threading.Event = field(default_factory=threading.Event)
+    close_event: threading.Event = field(default_factory=threading.Event)
     """Set when the client closed the socket before the answer ended."""
 
 
@@ -291,7 +291,7 @@ class FakeLLM:
         """The models that GET /models lists."""
         self.lookups: list[Recorded] = []
         """The GET requests; `requests` are the others."""
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._requests: list[Recorded] = []
         self._over: set[str] = set()
         self._threads: list[threading.Thread] = []
@@ -312,31 +312,31 @@ class FakeLLM:
 
     @property
     def requests(self) -> list[Recorded]:
-        with self._changed:
+        with self._condition:
             return list(self._requests)
 
     def wait_for_requests(self, n: int, timeout_s: float = 90) -> list[Recorded]:
         """Block until n requests have come, and return all requests so far."""
-        with self._changed:
-            has_arrived = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)
+        with self._condition:
+            has_arrived = self._condition.wait_for(lambda: len(self._requests) >= n, timeout_s)
             assert has_arrived, f"{len(self._requests)} of {n} requests came within {timeout_s} s"
             return list(self._requests)
 
     def add(self, *steps: Step) -> None:
         """Append steps to the script, which must be a list."""
-        with self._changed:
+        with self._condition:
             assert not callable(self._script)
             self._script = [*self._script, *steps]
 
     def play(self, script: Script) -> None:
         """Answer from now on from another script; if it is a list, from its first step."""
-        with self._changed:
+        with self._condition:
             empty_steps = [say("")] * len(self._requests)
             self._script = script if callable(script) else [*empty_steps, *script]
 
     def forget(self) -> None:
         """Start over, with no script, no model and no recorded request."""
-        with self._changed:
+        with self._condition:
             self._script = ()
             self.models = []
             self.lookups.clear()
@@ -344,7 +344,7 @@ class FakeLLM:
 
     def ignore(self, conversations: Sequence[str]) -> None:
         """Neither record nor answer requests that these ended conversations still send."""
-        with self._changed:
+        with self._condition:
             self._over.update(conversations)
 
     def close(self) -> None:
@@ -353,7 +353,7 @@ class FakeLLM:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._acceptor.join()
-        with self._changed:
+        with self._condition:
             for connection in self._sockets:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
@@ -369,7 +369,7 @@ class FakeLLM:
             except OSError:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with self._changed:
+            with self._condition:
                 self._sockets.add(connection)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)
@@ -387,7 +387,7 @@ class FakeLLM:
             # The client is gone, or it does not speak HTTP.
             return
         finally:
-            with self._changed:
+            with self._condition:
                 self._sockets.discard(connection)
 
     def _read(self, reader: Any) -> Recorded | None:
@@ -404,7 +404,7 @@ class FakeLLM:
         if len(data) < length:  # The client went away in the middle.
             return None
         start_s = time.monotonic()
-        with self._changed:
+        with self._condition:
             index = len(self._requests)
             actual_value = json.loads(data) if data else {}
             request = Recorded(index, method, path, headers, actual_value, data, start_s)
@@ -414,7 +414,7 @@ class FakeLLM:
             if actual_value.get("prompt_cache_key") in self._over:
                 return None
             self._requests.append(request)
-            self._changed.notify_all()
+            self._condition.notify_all()
         return request
 
     def _answer(self, connection: socket.socket, request: Recorded) -> bool:
@@ -422,17 +422,19 @@ class FakeLLM:
         try:
             return self._send(connection, request, self._step(request))
         except OSError:
-            request.closed.set()
+            request.close_event.set()
             return False
         finally:
-            request.ended = time.monotonic()
-            request.answered.set()
+            request.ended_s = time.monotonic()
+            request.answer_event.set()
 
     def _step(self, request: Recorded) -> Step:
-        with self._changed:
+        with self._condition:
             script = self._script
         body = request.body
-        if problem := malformed(body.get("messages", ())) or malformed_input(body.get("input", ())):
+        if problem := malformed_reason(body.get("messages", ())) or malformed_input(
+            body.get("input", ())
+        ):
             return error(400, f"fake_llm: {problem}")
         if callable(script):
             return script(request.body)
@@ -491,7 +493,7 @@ class FakeLLM:
 
     def _wait_for(self, gate: Gate) -> None:
         """Wait until the test opens the gate, or until `close` does if the test failed before."""
-        with self._changed:
+        with self._condition:
             self._gates.add(gate)
             if self._is_closed.is_set():
                 return
@@ -506,5 +508,5 @@ def _http(body: bytes) -> bytes:
 def _wait_for_close(connection: socket.socket, request: Recorded) -> bool:
     while connection.recv(4096):
         pass
-    request.closed.set()
+    request.close_event.set()
     return False

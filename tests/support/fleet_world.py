@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from command_line import Ran, end, environment, start
-from fake_llm import Step, first_user_text, keyed
+from fake_llm import Step, first_user_text, script_by_key
 from starts import SCRIPT
 from world import World
 
@@ -47,7 +47,7 @@ class FleetWorld:
             prompt = first_user_text(request)
             return next(name for name in by_id if f"Do {name}." in prompt)
 
-        self.world.llm.play(keyed(key, by_id))
+        self.world.llm.play(script_by_key(key, by_id))
 
     def tasks(self, *ids: str, **fields: str) -> str:
         """Write the file of tasks and return its name."""

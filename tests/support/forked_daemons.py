@@ -53,7 +53,7 @@ def daemon_of(process: psutil.Process) -> psutil.Process | None:
     return None
 
 
-def marked(mark: str) -> list[str]:
+def marked_pids(mark: str) -> list[str]:
     """Return the command for daemons that have this mark."""
     return ["env", f"{MARK}={mark}", *command()]
 

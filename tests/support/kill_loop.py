@@ -30,7 +30,7 @@ def next_size(source: random.Random) -> int:
     return source.choice((10, 300, 5_000, 100_000))
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -44,7 +44,7 @@ def obey(log: LogFile, command: str, *numbers: int) -> None:
         case ("sync",):
             log.sync()
         case ("blob", int(size)):
-            say(log.put_blob(b"x" * size))
+            print_line(log.put_blob(b"x" * size))
         case ("close",):
             log.close()
         case ("loop", int(seq), int(seed)):
@@ -59,7 +59,7 @@ def run_until_killed(log: LogFile, seq: int, seed: int) -> None:
         log.append(line(seq, next_size(source)))
         if seq % 7 == 0:
             log.sync()
-        say(str(seq))
+        print_line(str(seq))
         seq += 1
 
 
@@ -69,17 +69,17 @@ def main() -> None:
         folder = Path(sys.argv[1])
         opened_log = open_log(folder, CommitThread(), records.append, client="child", create=True)
     except DaemonError as exc:
-        say(f"refused {exc.kind}: {exc}")
+        print_line(f"refused {exc.kind}: {exc}")
         return
-    say(f"open {len(records)} {opened_log.epoch}")
+    print_line(f"open {len(records)} {opened_log.epoch}")
     for text in sys.stdin:
         command, *numbers = text.split()
         try:
             obey(opened_log.log, command, *map(int, numbers))
         except StorageError as exc:
-            say(f"error {exc}")
+            print_line(f"error {exc}")
         else:
-            say("ok")
+            print_line("ok")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 DEADLINE_S = 90.0
 
 
-def tagged(run_id: str) -> list[int]:
+def tagged_pids(run_id: str) -> list[int]:
     """Return the living processes that a spawner started."""
     inodes: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):

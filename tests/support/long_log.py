@@ -54,8 +54,8 @@ def repeat_turn(log: Path, n_events: int) -> None:
 def _later(line: str, minutes: int) -> str:
     """Move a line's times; else all turns end at once and clients show their changes together."""
 
-    def moved(match: re.Match[str]) -> str:
+    def move_forward(match: re.Match[str]) -> str:
         at = datetime.fromisoformat(match[0]) + timedelta(minutes=minutes)
         return f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
-    return TIME.sub(moved, line)
+    return TIME.sub(move_forward, line)

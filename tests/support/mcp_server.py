@@ -218,7 +218,7 @@ def main(*words: str) -> None:
     server.run("stdio")
 
 
-def silent() -> dict[str, Any]:
+def silent_tool() -> dict[str, Any]:
     """Return settings for a program that never answers, hears neither the end of its input nor
     SIGTERM, and whose child has left its session."""
     script = "trap '' TERM HUP; setsid sleep 600 & echo $! >&2; exec sleep 600"

@@ -23,7 +23,7 @@ def daemon(world: World, *, status: str = "running", **servers: Json) -> RawClie
     """Start a daemon and wait until one of its servers has this status."""
     client = world.daemon(settings={"mcpServers": servers})
     client.request("mcp/list")
-    told(client, lambda server: server["status"] == status)
+    wait_for_notification(client, lambda server: server["status"] == status)
     return client
 
 
@@ -32,7 +32,9 @@ def stand(client: RawClient, name: str = "shop") -> Json:
     return next(server for server in servers if server["name"] == name)
 
 
-def told(client: RawClient, is_wanted: Callable[[Json], bool], *, after: int = 0) -> Json:
+def wait_for_notification(
+    client: RawClient, is_wanted: Callable[[Json], bool], *, after: int = 0
+) -> Json:
     """Wait for the first `mcp/statusChanged` with a wanted server; return its first server.
 
     The first messages are left out, as many as `after` says.
@@ -47,7 +49,7 @@ def told(client: RawClient, is_wanted: Callable[[Json], bool], *, after: int = 0
     return client.wait_for(is_found, nth=n_before + 1)["params"]["servers"][0]
 
 
-def offered(world: World) -> list[str]:
+def offered_names(world: World) -> list[str]:
     """Return the names of the MCP tools that the last request offers the model."""
     tools = world.llm.requests[-1].body.get("tools", ())
     return [t["function"]["name"] for t in tools if "__" in t["function"]["name"]]

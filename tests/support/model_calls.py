@@ -79,7 +79,7 @@ def claude(*blocks: bytes, stop: str) -> Step:
     return raw(b"".join([start, *blocks, end, anthropic("message_stop")]))
 
 
-def thought(text: str) -> bytes:
+def thinking_chunk(text: str) -> bytes:
     return anthropic_block(
         0,
         {"type": "thinking", "thinking": ""},

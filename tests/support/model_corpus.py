@@ -99,7 +99,7 @@ def image(url: str = PICTURE) -> Json:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def made(call_id: str, name: str, **args: Any) -> Json:
+def call_of(call_id: str, name: str, **args: Any) -> Json:
     function = {"name": name, "arguments": json.dumps(args)}
     return {"id": call_id, "type": "function", "function": function}
 
@@ -128,8 +128,8 @@ DETAILS = [
     {"type": "reasoning.text", "text": "Let me see.", "signature": "c2ln", "format": "x-v1"},
     {"type": "reasoning.encrypted", "data": "b3BhcXVl"},
 ]
-HALF = made("call_a", "terminal", command="\ud800")
-A, B = made("call_a", "terminal", command="ls"), made("call_b", "stop")
+HALF = call_of("call_a", "terminal", command="\ud800")
+A, B = call_of("call_a", "terminal", command="ls"), call_of("call_b", "stop")
 GO_ON = [user("Go."), answer(None, A), result("call_a", "a")]
 
 
@@ -163,7 +163,7 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "failed calls": (
             [
                 user("Go."),
-                answer(None, made("odd id: 1/2", "no_such_tool"), made("x" * 70, "stop")),
+                answer(None, call_of("odd id: 1/2", "no_such_tool"), call_of("x" * 70, "stop")),
                 result("odd id: 1/2", "There is no tool 'no_such_tool'."),
                 result("x" * 70, "The call was interrupted."),
             ],
@@ -227,7 +227,7 @@ def conversations(model: str) -> dict[str, ModelRequest]:
             [
                 {**SYSTEM, "content": ODD},
                 user(ODD),
-                answer(ODD, made("call_a", "terminal", command=ODD)),
+                answer(ODD, call_of("call_a", "terminal", command=ODD)),
                 result("call_a", ODD),
             ],
             {},
@@ -262,7 +262,7 @@ def _request(messages: list[Json], tools: Sequence[Json] = TOOLS, **more: Any) -
 
 
 def _step(n: int) -> list[Json]:
-    call = made(f"call_{n}", "terminal", command=f"seq {n} " + "x" * 500)
+    call = call_of(f"call_{n}", "terminal", command=f"seq {n} " + "x" * 500)
     return [answer(f"Step {n}.", call), result(f"call_{n}", f"line {n}\n" * 200)]
 
 

@@ -36,7 +36,7 @@ def _anthropic() -> list[bytes]:
             anthropic("ping"),
             anthropic_block(0, {"type": "thinking", "thinking": ""}, *think, seal),
             anthropic_block(1, {"type": "redacted_thinking", "data": "b3BhcXVl"}),
-            _said(TEXT),
+            _text_event(TEXT),
             anthropic_block(3, _tool("a"), *pieces),
             anthropic_block(4, _tool("b"), number),
             _stop("tool_use", output_tokens=20),
@@ -50,7 +50,7 @@ def _start(**usage: int | None) -> bytes:
     return anthropic("message_start", message={**message, "model": "claude", "usage": usage})
 
 
-def _said(text: str) -> bytes:
+def _text_event(text: str) -> bytes:
     delta = {"type": "text_delta", "text": text}
     return anthropic_block(2, {"type": "text", "text": ""}, delta)
 
@@ -100,19 +100,25 @@ def _anthropics() -> Mapping[str, bytes]:
     ]
     halves = [b"data: " + json.dumps(_half(half)).encode() + b"\n\n" for half in "\ud83d\ude00"]
     return {
-        **{f"error {kind}": start + _said("a") + _error(kind, "Oh no.") for kind in errors},
+        **{f"error {kind}": start + _text_event("a") + _error(kind, "Oh no.") for kind in errors},
         "error about the length": start + _error("invalid_request_error", "prompt is too long"),
         "error at once": _error("overloaded_error", "Overloaded"),
-        "error after the end": start + _said("a") + end + _error("overloaded_error", "Overloaded"),
-        **{f"stop {stop}": start + _said("a") + _stop(stop, output_tokens=2) for stop in stops},
-        "usage last": _start() + _said("a") + _stop("end_turn", **late),
+        "error after the end": start
+        + _text_event("a")
+        + end
+        + _error("overloaded_error", "Overloaded"),
+        **{
+            f"stop {stop}": start + _text_event("a") + _stop(stop, output_tokens=2)
+            for stop in stops
+        },
+        "usage last": _start() + _text_event("a") + _stop("end_turn", **late),
         "usage of thinking": start
-        + _said("a")
+        + _text_event("a")
         + _stop("end_turn", output_tokens=9, output_tokens_details={"thinking_tokens": 4}),
         "no text": start + end,
         "no pieces of a call": start + anthropic_block(0, _tool("a")) + end,
         "a call as a whole": start + anthropic_block(0, _tool("a", x=1)) + end,
-        "two thoughts": start + b"".join(thoughts) + _said("a") + end,
+        "two thoughts": start + b"".join(thoughts) + _text_event("a") + end,
         "halves of a character": start + b"".join(halves) + end,
         "a delta without its text": start + _data(type="content_block_delta", index=0) + end,
     }
@@ -164,7 +170,7 @@ _OTHERS: Mapping[str, Callable[[], Mapping[str, bytes]]] = {
 }
 
 
-def recorded() -> Iterator[tuple[str, str, bytes]]:
+def recorded_streams() -> Iterator[tuple[str, str, bytes]]:
     """Yield the dialect, a name and the body of each stream."""
     for dialect, make in WHOLE.items():
         first, *remaining = events = make()
@@ -179,14 +185,14 @@ def recorded() -> Iterator[tuple[str, str, bytes]]:
             + b"".join(remaining),
             "an event that is no JSON": first + b"data: {\n\n" + b"".join(remaining),
             "an event that is no object": first + b"data: 5\n\n" + b"".join(remaining),
-            **_cut(events),
+            **_cut_streams(events),
             **_OTHERS[dialect](),
         }
         for name, stream in streams.items():
             yield dialect, name, stream
 
 
-def _cut(events: Sequence[bytes]) -> Mapping[str, bytes]:
+def _cut_streams(events: Sequence[bytes]) -> Mapping[str, bytes]:
     """Cut between events and in each; whatever reads lines gets the same from any other cut."""
     streams = dict[str, bytes]()
     for n, event in enumerate(events):

@@ -42,16 +42,16 @@ def host(folder: Path) -> Generator[int]:
 class _Proxy(_Files):
     """Knows every host, and what each has: a folder of its name. All tunnels lead to one place."""
 
-    asked: list[str]
+    requests: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(f"{self.command} {self.path} {self.headers['Proxy-Authorization']}")
+        self.requests.append(f"{self.command} {self.path} {self.headers['Proxy-Authorization']}")
         url = urlsplit(self.path)
         self.path = f"/{url.hostname}{url.path}"
         super().do_GET()
 
     def do_CONNECT(self) -> None:
-        self.asked.append(f"{self.command} {self.path} {self.headers['Proxy-Authorization']}")
+        self.requests.append(f"{self.command} {self.path} {self.headers['Proxy-Authorization']}")
         self.send_response(200)
         self.end_headers()
         body = f"tunnel to {self.path}\n".encode()

@@ -49,10 +49,10 @@ class PlainEditor:
     def __init__(self, client: RawClient, folder: Path, capabilities: Json) -> None:
         self.client = client
         self.buffers: dict[Path, str] = {}
-        self.shown: list[Path] = []
+        self.shown_paths: list[Path] = []
         self.edits: list[Json] = []
         """Params of every `workspace/applyEdit`."""
-        self.refused: list[Json] = []
+        self.refusals: list[Json] = []
         """Those of them that were for another text."""
         self.choose: Callable[[Json], str | None] = lambda _asked: None
         """Picks the button of a message by what is asked; None closes it."""
@@ -60,7 +60,7 @@ class PlainEditor:
         self.while_opening: Callable[[str], None] = lambda _text: None
         """Called with the text that was read, before the daemon is told of it."""
         self._versions: dict[Path, int] = {}
-        self._changed = threading.Condition(threading.RLock())
+        self._condition = threading.Condition(threading.RLock())
         encodings = capabilities.get("general", {}).get("positionEncodings", ["utf-16"])
         self._width = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encodings[0]]
         workspace, window = capabilities["workspace"], capabilities["window"]
@@ -81,22 +81,22 @@ class PlainEditor:
         return self.client.request("workspace/executeCommand", params)
 
     def open(self, path: Path) -> None:
-        with self._changed:
+        with self._condition:
             self.buffers[path], self._versions[path] = path.read_text(), 1
             item = {"uri": path.as_uri(), "languageId": "markdown", "version": 1}
             document = {**item, "text": self.buffers[path]}
             self.while_opening(self.buffers[path])
             self.client.notify("textDocument/didOpen", {"textDocument": document})
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def type(self, path: Path, text: str) -> None:
         """Type at the end of a buffer."""
-        with self._changed:
+        with self._condition:
             self._replace(path, self.buffers[path] + text)
 
     def put(self, path: Path, text: str) -> None:
         """Give a buffer another text."""
-        with self._changed:
+        with self._condition:
             self._replace(path, text)
 
     def problem_lines(self, path: Path) -> list[int]:
@@ -106,21 +106,21 @@ class PlainEditor:
         return [each["range"]["start"]["line"] for each in last["diagnostics"]]
 
     def save(self, path: Path) -> None:
-        with self._changed:
+        with self._condition:
             path.write_text(self.buffers[path])
             uri = {"uri": path.as_uri()}
             self.client.notify("textDocument/didSave", {"textDocument": uri})
 
     def close(self, path: Path) -> None:
-        with self._changed:
+        with self._condition:
             del self.buffers[path]
             uri = {"uri": path.as_uri()}
             self.client.notify("textDocument/didClose", {"textDocument": uri})
 
     def wait_for(self, path: Path, words: str, within_s: float = 60) -> str:
         """Wait until the words are in the buffer; return its text."""
-        with self._changed:
-            self._changed.wait_for(lambda: words in self.buffers.get(path, ""), within_s)
+        with self._condition:
+            self._condition.wait_for(lambda: words in self.buffers.get(path, ""), within_s)
             assert words in self.buffers[path], self.buffers[path]
             return self.buffers[path]
 
@@ -143,11 +143,11 @@ class PlainEditor:
         document = {"uri": path.as_uri(), "version": self._versions[path]}
         change = {"textDocument": document, "contentChanges": [{"text": text}]}
         self.client.notify("textDocument/didChange", change)
-        self._changed.notify_all()
+        self._condition.notify_all()
 
     def _apply(self, params: Json) -> Json:
         self.before_edit()
-        with self._changed:
+        with self._condition:
             self.edits.append(params)
             edit: Json = params["edit"]
             request_params = [
@@ -158,7 +158,7 @@ class PlainEditor:
             path = Path(change["textDocument"]["uri"].removeprefix("file://").replace("%20", " "))
             version = change["textDocument"].get("version")
             if path not in self.buffers or version not in (None, self._versions[path]):
-                self.refused.append(params)
+                self.refusals.append(params)
                 return {"applied": False}
             text = self.buffers[path]
             for edit in reversed(change["edits"]):
@@ -177,9 +177,9 @@ class PlainEditor:
     def _show(self, params: Json) -> Json:
         path = Path(params["uri"].removeprefix("file://").replace("%20", " "))
         self.open(path)
-        with self._changed:
-            self.shown.append(path)
-            self._changed.notify_all()
+        with self._condition:
+            self.shown_paths.append(path)
+            self._condition.notify_all()
         return {"success": True}
 
     def _ask(self, params: Json) -> Json | None:
@@ -190,6 +190,6 @@ class PlainEditor:
 
     def wait_for_shown(self, n: int = 1, within_s: float = 60) -> Path:
         """Wait for the nth document that was shown."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self.shown) >= n, within_s)
-            return self.shown[n - 1]
+        with self._condition:
+            self._condition.wait_for(lambda: len(self.shown_paths) >= n, within_s)
+            return self.shown_paths[n - 1]

@@ -9,7 +9,7 @@ from fake_llm import Recorded
 Json = dict[str, Any]
 
 
-def rendered(request: Recorded) -> bytes:
+def rendered_prefix(request: Recorded) -> bytes:
     """Return the prompt in the order in which providers read it: tools, system prompt, the rest."""
     body = request.body
     messages: list[Json] = body["messages"] if "messages" in body else body["input"]
@@ -19,7 +19,7 @@ def rendered(request: Recorded) -> bytes:
 
 def shares(requests: list[Recorded]) -> list[float]:
     """Return which share of each later prompt repeats the beginning of the one before it."""
-    prompts = [rendered(request) for request in requests]
+    prompts = [rendered_prefix(request) for request in requests]
     return [
         next(
             (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before)

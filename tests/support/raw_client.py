@@ -82,18 +82,18 @@ class RawClient(Connection):
 
     def send(self, message: bytes | Json | list[Any]) -> None:
         """Send one well-formed frame; its body decides which answer must come."""
-        content = message if isinstance(message, dict) else _parsed(message)
+        content = message if isinstance(message, dict) else _parse(message)
         answer, is_due = _due_answer(content)
         if is_due:
             self.expect(answer)
         if isinstance(content, dict) and content is not message:
-            with self._changed:
+            with self._condition:
                 self.ordering.on_sent(content)
         super().send(message)
 
     def expect(self, request_id: Any) -> None:
         """Expect one more answer with this id, for a message that is sent with `send_raw`."""
-        with self._changed:
+        with self._condition:
             self._expected[json.dumps(request_id)] += 1
 
     def forget(self) -> None:
@@ -101,7 +101,7 @@ class RawClient(Connection):
 
         Answered ids may be used again; `close` still checks the requests that wait for an answer.
         """
-        with self._changed:
+        with self._condition:
             self.messages.clear()
             self.event_bodies.clear()
             self.answer_nothing()
@@ -173,7 +173,7 @@ class RawClient(Connection):
         return message
 
 
-def _parsed(body: bytes | list[Any]) -> Any:
+def _parse(body: bytes | list[Any]) -> Any:
     try:
         strict = _no_constant
         return json.loads(body.decode(), parse_constant=strict) if isinstance(body, bytes) else body

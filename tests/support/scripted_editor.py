@@ -10,7 +10,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.storage.memory_log import MemoryLog
-from oh_daemon.workspace.text_changes import applied
+from oh_daemon.workspace.text_changes import apply_edits
 
 
 def no_op() -> None:
@@ -30,7 +30,7 @@ class ScriptedEditor:
         self.user_after_apply: Callable[[], None] = no_op
         self.calls: list[tuple[TextEdit, ...]] = []
         self.labels: list[str] = []
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._open: dict[Path, OpenDocument] = {}
 
     def open(self, path: Path, text: str | None = None) -> None:
@@ -41,18 +41,18 @@ class ScriptedEditor:
         self._set(path, text)
 
     def close(self, path: Path) -> None:
-        with self._changed:
+        with self._condition:
             del self._open[path]
 
     def document(self, path: Path) -> OpenDocument | None:
-        with self._changed:
+        with self._condition:
             return self._open.get(path)
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
         return False
 
     def documents(self) -> tuple[OpenDocument, ...]:
-        with self._changed:
+        with self._condition:
             return tuple(self._open.values())
 
     def apply_edit(
@@ -76,7 +76,7 @@ class ScriptedEditor:
         if current.version != document.version:
             failure = None if self.lies_when_stale else "stale"
             return EditOutcome(is_applied=self.lies_when_stale, failure=failure)
-        self._set(document.path, applied(current.text, edits))
+        self._set(document.path, apply_edits(current.text, edits))
         if save:
             self._save(document.path)
         self.user_after_apply()
@@ -87,13 +87,15 @@ class ScriptedEditor:
     ) -> OpenDocument | None:
         cancel.raise_if_cancelled()
 
-        def arrived() -> bool:
+        def has_arrived() -> bool:
             document = self._open.get(path)
             return document is not None and _sha256(document.text) == sha256
 
-        with self._changed:
+        with self._condition:
             # The daemon allows two seconds. Nothing arrives late here, so tests wait far less.
-            return self._open[path] if self._changed.wait_for(arrived, timeout_s / 20) else None
+            return (
+                self._open[path] if self._condition.wait_for(has_arrived, timeout_s / 20) else None
+            )
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         return dict
@@ -115,10 +117,10 @@ class ScriptedEditor:
         path.write_bytes(text.encode())
 
     def _set(self, path: Path, text: str) -> None:
-        with self._changed:
+        with self._condition:
             before = self._open.get(path)
             self._open[path] = OpenDocument(path, before.version + 1 if before else 1, text)
-            self._changed.notify_all()
+            self._condition.notify_all()
 
 
 class MemoryBlobs(MemoryLog):

@@ -123,5 +123,5 @@ class _Forked(subprocess.Popen[Any]):
             "newSession": more[20],
         }
         self.pid = self._parent.fork(request, child_ends)
-        self._child_created = True
+        self._has_child = True
         self._close_pipe_fds(*pipes)

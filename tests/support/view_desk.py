@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from leftovers import tagged, wait_until_gone
+from leftovers import tagged_pids, wait_until_gone
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.pending_changes.upper_layer import Collected, collect
@@ -88,4 +88,4 @@ def desk_at(
     view.close()
     host.close()
     assert not (home / "state/views" / name).exists()
-    wait_until_gone(tagged(view.spawner.run_id) + tagged(host.run_id))
+    wait_until_gone(tagged_pids(view.spawner.run_id) + tagged_pids(host.run_id))

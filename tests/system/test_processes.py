@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from held import LEVEL, view_of
-from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
+from leftovers import DEADLINE_S, n_open_files, tagged_pids, wait_until_gone
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.protocol.errors import ToolError
@@ -47,7 +47,7 @@ def spawner(tmp_path: Path) -> Iterator[Spawner]:
     spawner = view.spawner if view else host
     yield spawner
     spawner.close()
-    wait_until_gone(tagged(spawner.run_id))
+    wait_until_gone(tagged_pids(spawner.run_id))
     if view is not None:
         view.close()
         host.close()
@@ -116,7 +116,7 @@ def test_a_program_that_takes_too_long_is_ended_with_its_children(
             timeout_s=0.2,
             cancel=CancelToken(),
         )
-    wait_until_gone(tagged(f"{spawner.run_id}.1"))
+    wait_until_gone(tagged_pids(f"{spawner.run_id}.1"))
 
 
 def test_a_cancel_ends_a_program_at_once(spawner: Spawner, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_cancel_ends_a_program_at_once(spawner: Spawner, tmp_path: Path) -> No
     with pytest.raises(Cancelled):
         spawner.run(["sleep", "1000"], cwd=tmp_path, timeout_s=1000, cancel=cancel)
     timer.join()
-    wait_until_gone(tagged(f"{spawner.run_id}.1"))
+    wait_until_gone(tagged_pids(f"{spawner.run_id}.1"))
 
 
 def test_a_program_cannot_write_without_end(spawner: Spawner, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ import anyio
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.rules_and_hooks import HookCommand
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.mcp.connections import piped
+from oh_daemon.features.mcp.connections import connect_pipes
 from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.system.spawner import Spawner
@@ -276,7 +276,7 @@ async def serve():
         held.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open() - n))
         full = n_open()
         try:
-            async with piped(start, deque(), lambda: None):
+            async with connect_pipes(start, deque(), lambda: None):
                 return n
         except ToolError as exc:
             assert "too many files are open" in str(exc), exc

@@ -49,7 +49,7 @@ class Desk:
         return documents.edit(self.path, change, label="oh: edit", cancel=CancelToken())
 
     @property
-    def shown(self) -> str:
+    def shown_text(self) -> str:
         document = self.editor.document(self.path)
         assert document is not None
         return document.text
@@ -93,13 +93,13 @@ def test_an_edit_of_an_open_file_is_minimal_one_step_and_saved(desk: Desk) -> No
         None,
         None,
     )
-    assert desk.shown == desk.on_disk == "one\ntwo 😀!\nthree\n"
+    assert desk.shown_text == desk.on_disk == "one\ntwo 😀!\nthree\n"
 
 
 def test_unsaved_text_of_the_user_is_never_written_to_disk(desk: Desk) -> None:
     desk.open("one\ntwo\n", unsaved_text="one\ntwo\nmine\n")
     edit_result = desk.edit("two", "2")
-    assert desk.shown == "one\n2\nmine\n"
+    assert desk.shown_text == "one\n2\nmine\n"
     assert desk.on_disk == "one\ntwo\n"
     assert edit_result.change.unsaved
     assert "commands still see the older file" in str(edit_result.note)
@@ -115,7 +115,7 @@ def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(desk: Desk)
     desk.editor.can_apply = False
     with pytest.raises(StaleDocumentError, match="takes no edits"):
         desk.edit("one", "1")
-    assert (desk.shown, desk.on_disk) == ("mine one\n", "one\n")
+    assert (desk.shown_text, desk.on_disk) == ("mine one\n", "one\n")
 
 
 @pytest.mark.parametrize("lies", [False, True])
@@ -130,24 +130,24 @@ def test_typing_during_an_edit_is_kept(desk: Desk, *, lies: bool) -> None:
 
     desk.editor.user_before_apply = type_once
     desk.edit("two", "2")
-    assert desk.shown == "typed\none\n2\n"
+    assert desk.shown_text == "typed\none\n2\n"
     assert desk.on_disk == "one\ntwo\n", "the text was the user's unsaved one by then"
 
 
 def test_a_user_who_never_stops_typing_wins_after_two_rounds(desk: Desk) -> None:
     desk.open("one\ntwo\n")
-    desk.editor.user_before_apply = lambda: desk.editor.type(desk.path, "t\n" + desk.shown)
+    desk.editor.user_before_apply = lambda: desk.editor.type(desk.path, "t\n" + desk.shown_text)
     with pytest.raises(StaleDocumentError, match="twice"):
         desk.edit("two", "2")
-    assert desk.shown == "t\nt\none\ntwo\n"
+    assert desk.shown_text == "t\nt\none\ntwo\n"
     assert len(desk.editor.calls) == 2
 
 
 def test_typing_after_the_edit_does_not_make_it_fail(desk: Desk) -> None:
     desk.open("one\ntwo\n")
-    desk.editor.user_after_apply = lambda: desk.editor.type(desk.path, desk.shown + "typed\n")
+    desk.editor.user_after_apply = lambda: desk.editor.type(desk.path, desk.shown_text + "typed\n")
     edit_result = desk.edit("two", "2")
-    assert desk.shown == "one\n2\ntyped\n"
+    assert desk.shown_text == "one\n2\ntyped\n"
     assert "user changed the text after your edit" in str(edit_result.note)
 
 
@@ -157,7 +157,7 @@ def test_an_editor_that_refuses_is_not_gone_round(desk: Desk, failure: str) -> N
     desk.editor.failure = failure
     with pytest.raises(EditRejectedError, match=failure):
         desk.edit("one", "1")
-    assert (desk.shown, desk.on_disk) == ("one\n", "one\n")
+    assert (desk.shown_text, desk.on_disk) == ("one\n", "one\n")
 
 
 def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(desk: Desk) -> None:
@@ -183,7 +183,7 @@ def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_edito
         None,
         True,
     )
-    assert (desk.shown, desk.on_disk) == ("1\n", "one\n")
+    assert (desk.shown_text, desk.on_disk) == ("1\n", "one\n")
 
 
 def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(desk: Desk) -> None:
@@ -210,14 +210,14 @@ def test_two_new_texts_are_a_conflict_that_nobody_overwrites(desk: Desk) -> None
     desk.path.write_text("one\nfrom git\n")
     with pytest.raises(StaleDocumentError, match="Ask the user which one counts"):
         desk.edit("one", "1")
-    assert (desk.shown, desk.on_disk) == ("one\nmine\n", "one\nfrom git\n")
+    assert (desk.shown_text, desk.on_disk) == ("one\nmine\n", "one\nfrom git\n")
 
 
 def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(desk: Desk) -> None:
     desk.open("a = 1\n")
     desk.editor.formatter = lambda text: text.replace("a=2", "a = 2")
     edit_result = desk.edit("a = 1", "a=2")
-    assert desk.shown == desk.on_disk == "a = 2\n"
+    assert desk.shown_text == desk.on_disk == "a = 2\n"
     assert "formatter" in str(edit_result.note)
     assert desk.edit("a = 2", "a = 3").note is None
 
@@ -226,7 +226,7 @@ def test_a_file_that_is_only_in_the_editor_is_edited_there(desk: Desk) -> None:
     desk.editor.open(desk.path, "draft\n")
     assert "in the editor only" in str(desk.documents.read(desk.path).note)
     desk.edit("draft", "done")
-    assert desk.shown == "done\n"
+    assert desk.shown_text == "done\n"
     assert not desk.path.exists()
     with pytest.raises(EditRejectedError, match="exists already"):
         desk.documents.plan(desk.path, Create("x"))
@@ -236,7 +236,7 @@ def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(desk: Desk) -> 
     desk.editor.open(desk.path, "")
     edit_result = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
     assert (edit_result.route, edit_result.change.op) == ("editor", "add")
-    assert desk.shown == desk.on_disk == "x\n"
+    assert desk.shown_text == desk.on_disk == "x\n"
 
 
 def test_a_file_that_is_closed_during_the_edit_is_edited_on_disk(desk: Desk) -> None:
@@ -302,5 +302,5 @@ def test_waiting_for_a_file_ends_with_a_cancel(desk: Desk) -> None:
 def test_nothing_is_left_of_an_edit_that_was_only_planned(desk: Desk) -> None:
     desk.open("one\n")
     desk.documents.plan(desk.path, Insert(0, "x\n"))
-    assert (desk.shown, desk.on_disk, desk.editor.calls) == ("one\n", "one\n", [])
+    assert (desk.shown_text, desk.on_disk, desk.editor.calls) == ("one\n", "one\n", [])
     assert [path.name for path in desk.root.iterdir()] == ["a.py"]

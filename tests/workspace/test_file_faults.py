@@ -85,7 +85,7 @@ def test_two_hundred_kills_inside_writes_leave_the_old_text_or_the_new(tmp_path:
             n_kills += sum(check_kill(tmp_path / "w" / "a.txt", call, n) for n in (1, 2, 3))
 
 
-def traced(path: Path, calls: str, *more: str) -> tuple[str, ...]:
+def trace_calls(path: Path, calls: str, *more: str) -> tuple[str, ...]:
     """Return the command of the child, with its system calls of these names noted beside `path`."""
     notes = str(path.with_suffix(".trace"))
     child = (sys.executable, "-B", "-c", REPLACE, str(path))
@@ -97,7 +97,7 @@ def test_a_text_is_on_the_disk_before_it_gets_the_name_and_the_name_before_we_sa
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(OLD)
-    subprocess.run(traced(path, "write,fsync,renameat"), check=True, timeout=300)
+    subprocess.run(trace_calls(path, "write,fsync,renameat"), check=True, timeout=300)
     trace_lines = path.with_suffix(".trace").read_text().splitlines()
     calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in trace_lines]
     at = calls.index("renameat")
@@ -109,7 +109,7 @@ def test_a_text_is_on_the_disk_before_it_gets_the_name_and_the_name_before_we_sa
 def test_what_the_user_saves_while_a_new_text_is_written_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(OLD)
-    slow = traced(path, "fsync", "-e", "inject=fsync:delay_enter=700000")
+    slow = trace_calls(path, "fsync", "-e", "inject=fsync:delay_enter=700000")
     with subprocess.Popen(slow, stderr=subprocess.DEVNULL) as child:
         while not any(tmp_path.glob(".oh-*.tmp")):
             assert child.poll() is None

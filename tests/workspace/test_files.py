@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, Files, FileText, parse_text, sha256_of
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.text_changes import Replace, Replacement, applied, located
+from oh_daemon.workspace.text_changes import Replace, Replacement, apply_edits, locate_edits
 
 
 class Kept:
@@ -137,10 +137,10 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
     if file is None or file.encoding != encoding or file.bom != bom:
         return
     try:
-        edits = located(file.text, Replace((Replacement("§§", new),)).edits)
+        edits = locate_edits(file.text, Replace((Replacement("§§", new),)).edits)
     except EditRejectedError:  # The edit would join a lone CR and a LF.
         return
-    data = file.encode(applied(file.text, edits))
+    data = file.encode(apply_edits(file.text, edits))
     front, back = bom + head.encode(encoding), tail.encode(encoding)
     assert data.startswith(front)
     assert data.endswith(back)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.protocol.errors import PathOutsideWorkspaceError, ToolError
-from oh_daemon.workspace.paths import Folders, path_from_uri, shown, uri_from_path
+from oh_daemon.workspace.paths import Folders, path_from_uri, printable, uri_from_path
 
 
 @pytest.fixture
@@ -174,9 +174,9 @@ def test_holding_a_folder_never_follows_a_link(root: Path) -> None:
 
 
 def test_hidden_characters_of_a_name_are_shown() -> None:
-    assert shown("a\u202egnp.exe") == "a\\u202egnp.exe"
-    assert shown("tab\there\x1b]52") == "tab\\there\\x1b]52"
-    assert shown("ä漢😀") == "ä漢😀"
+    assert printable("a\u202egnp.exe") == "a\\u202egnp.exe"
+    assert printable("tab\there\x1b]52") == "tab\\there\\x1b]52"
+    assert printable("ä漢😀") == "ä漢😀"
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,14 @@ class Consent:
         verdict = self._judge.verdict(item, tool.spec, intent)
         decision = Decision(effect="allow")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=decision, by="policy")
-        with self._journal.changed:  # The user may be faster.
+        with self._journal.condition:  # The user may be faster.
             if verdict.effect != "allow" or request["id"] not in self._journal.state.approvals:
                 return None
             self._log_decision(item, verdict, intent.digest, answer)
         return intent
 
     def _answers(self, item: plain.ToolItem) -> _Answers:
-        with self._journal.changed:
+        with self._journal.condition:
             state = self._journal.state
             of_item = (each for each in state.approvals.values() if each["itemId"] == item["id"])
             approvals = (each for each in of_item if not state.is_of_program(each))
@@ -132,7 +132,7 @@ class Consent:
     def _withdraw(self, request: plain.Approval) -> None:
         decision = Decision(effect="reject")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=decision, by="changed")
-        with self._journal.changed:  # The user may be faster.
+        with self._journal.condition:  # The user may be faster.
             if request["id"] in self._journal.state.approvals:
                 self._journal.append(answer)
 
@@ -147,13 +147,13 @@ class Consent:
             denied = Verdict("reject", "hook", f"hook: {outcome.reason}", intent.risk)
             self._log_decision(item, denied, intent.digest)
             return Rejection(f"Not allowed by a hook: {outcome.reason}")
-        return intent if outcome.updated_input is None else self._rewritten(item, tool, intent)
+        return intent if outcome.updated_input is None else self._rewrite_call(item, tool, intent)
 
-    def _rewritten(self, item: plain.ToolItem, tool: Tool, before: Intent) -> Rejection | None:
+    def _rewrite_call(self, item: plain.ToolItem, tool: Tool, before: Intent) -> Rejection | None:
         """Withdraw what was asked about the action before; what the user rejected stays so."""
         if plan(tool, item["args"]).digest == before.digest:
             return None
-        with self._journal.changed:
+        with self._journal.condition:
             answers = self._answers(item)
             decision = answers.decisions.get(before.digest)
             if decision is not None and decision.effect == "reject":
@@ -166,7 +166,7 @@ class Consent:
         self, item: plain.ToolItem, intent: Intent, question: Question
     ) -> Intent | None:
         """Put a question to the user once; the answer ends the item. With no client, it runs."""
-        with self._journal.changed:
+        with self._journal.condition:
             questions = self._journal.state.questions.values()
             if any(each["itemId"] == item["id"] for each in questions):
                 return None

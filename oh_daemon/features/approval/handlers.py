@@ -19,14 +19,14 @@ def approval_list(journals: Sequence[Journal]) -> m.ApprovalListResult:
     """List the pending approvals of these conversations."""
     pending: list[Approval] = []
     for journal in journals:
-        with journal.changed:
+        with journal.condition:
             approvals = journal.state.approvals.values()
             pending.extend(model_of(Approval, approval) for approval in approvals)
     return m.ApprovalListResult(pending=tuple(pending))
 
 
 def approval_respond(conversation: Conversation, params: m.ApprovalRespondParams) -> Json:
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         approval = conversation.state.approvals.get(params.approval_id)
         # If it is resolved already, this decision is not used: the answer holds the first one.
         decision = _decision(approval, params) if approval else Decision(effect="reject")

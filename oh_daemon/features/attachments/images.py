@@ -71,7 +71,7 @@ class Attachments:
 
     def put(self, params: AttachmentPutParams) -> AttachmentPutResult:
         """Store one piece. Raises `InvalidParamsError` or `PayloadTooLargeError`."""
-        piece = _decoded(params.data, "data")
+        piece = _decode_data(params.data, "data")
         with self._lock:
             upload_id, upload = self._upload_for(params)
             if params.index == len(upload.pieces):
@@ -239,7 +239,7 @@ def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventL
     if part.output_ref is not None:
         log.blob_size(part.output_ref)  # Raises when there is no such image.
     if part.data is not None:
-        _require_type(_decoded(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
+        _require_type(_decode_data(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
     if part.attachment_id is None:
         return None
     data = attachments.read(part.attachment_id, f"{path}.attachmentId")
@@ -247,7 +247,7 @@ def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventL
     return data
 
 
-def _decoded(data: str, path: str) -> bytes:
+def _decode_data(data: str, path: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as exc:

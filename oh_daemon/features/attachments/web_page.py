@@ -136,25 +136,25 @@ class _Words(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.pieces: list[str] = []
-        self._hidden: list[str] = []
+        self._hidden_texts: list[str] = []
         self._n_hidden = Counter[str]()
         self._n_pre = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         del attrs
         if tag == "body":
-            self._hidden.clear()
+            self._hidden_texts.clear()
             self._n_hidden.clear()
         if tag in self._HIDDEN:
-            self._hidden.append(tag)
+            self._hidden_texts.append(tag)
             self._n_hidden[tag] += 1
         self._n_pre += tag == "pre"
         self._break(tag)
 
     def handle_endtag(self, tag: str) -> None:
         # The count says it at once; a search for each of many tags would take too long.
-        while self._n_hidden[tag] and self._hidden:
-            inner = self._hidden.pop()
+        while self._n_hidden[tag] and self._hidden_texts:
+            inner = self._hidden_texts.pop()
             self._n_hidden[inner] -= 1
             if inner == tag:
                 break
@@ -162,9 +162,9 @@ class _Words(HTMLParser):
         self._break(tag)
 
     def handle_data(self, data: str) -> None:
-        if not self._hidden:
+        if not self._hidden_texts:
             self.pieces.append(data if self._n_pre > 0 else _SPACE.sub(" ", data))
 
     def _break(self, tag: str) -> None:
-        if not self._hidden and tag not in self._INLINE:
+        if not self._hidden_texts and tag not in self._INLINE:
             self.pieces.append("\n")

@@ -69,12 +69,12 @@ class Browser(Feature):
         self._spawners = spawners
         self._cancel = CancelToken()
         inside = spawners.inside
-        self.servers = mcp.beside(self._wanted, cwd, self._prepare)
+        self.servers = mcp.beside(self._settings_wanted, cwd, self._prepare)
         self.servers.wait_s = _WAIT_S
         self.servers.confinement = Confinement(HELD, settle) if inside else None
         self.servers.caveat = None if inside else _NOT_HELD
 
-    def _wanted(self) -> dict[str, McpServerSettings]:
+    def _settings_wanted(self) -> dict[str, McpServerSettings]:
         settings = self._settings()
         if not settings.browser or BROWSER in settings.mcp_servers:
             return {}
@@ -86,7 +86,7 @@ class Browser(Feature):
         if shutil.which("npx") is None:
             raise ToolError(_NO_NODE)
         chromium = _chromium()
-        program = self._fetched()
+        program = self._fetch_server()
         is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
         sandbox_flags = (
             _INSIDE if self._spawners.inside else ("--no-sandbox" if is_root else "--sandbox",)
@@ -96,7 +96,7 @@ class Browser(Feature):
         args = (program, *PINNED["arguments"], *own, *sandbox_flags)
         return self._spawners.for_project(), server.model_copy(update={"args": args})
 
-    def _fetched(self) -> str:
+    def _fetch_server(self) -> str:
         """Return the server's program, which is downloaded if it is not here, but not run.
 
         In the home folder, no project says where npx downloads from or what it finds.

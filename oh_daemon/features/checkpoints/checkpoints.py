@@ -130,38 +130,38 @@ class Checkpoints(Feature):
         before = self.take(cancel)
         saves_since = self._note_saves()
 
-        def ended() -> CheckpointCreated | None:
+        def end_watch() -> CheckpointCreated | None:
             after = self.take(cancel) if before else None
             saves = saves_since()
             if before is None or after is None or after == before:
                 return None
             try:
-                return self._created(before, after, saves)
+                return self._make_event(before, after, saves)
             except ToolError as exc:
                 logger.warning("no checkpoint: %s", exc)
                 return None
 
-        return ended
+        return end_watch
 
-    def _created(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
+    def _make_event(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
         """Return None when the only differences are files that the user saved."""
         changes = self.differences(before, after)
         blobs: dict[str, str] = {}
         n_files = len(changes)
         for each in changes:
             if (text := saves.get(real_path(each.path))) is not None:
-                blobs[uri_from_path(each.path)] = self._keep(text)
-                n_files -= self._holds(each.after, text)
+                blobs[uri_from_path(each.path)] = self._write_blob(text)
+                n_files -= self._has_text(each.after, text)
         if not n_files:
             return None
         return CheckpointCreated(before=before, after=after, n_files=n_files, saved=blobs or None)
 
-    def _keep(self, text: str) -> str:
+    def _write_blob(self, text: str) -> str:
         command = ("hash-object", "-w", "--stdin")
         data = text.encode("utf-8", "surrogatepass")
         return self._git(self._store, *command, stdin=data).decode().strip()
 
-    def _holds(self, blob: Kept | None, text: str) -> bool:
+    def _has_text(self, blob: Kept | None, text: str) -> bool:
         file_text = parse_text(self.contents([blob.oid]).get(blob.oid, b"")) if blob else None
         return file_text is not None and with_newlines(file_text.text) == with_newlines(text)
 

@@ -24,7 +24,7 @@ from oh_daemon.kernel.answer import retry_event
 from oh_daemon.kernel.context import Cut, View, render_cut, size_of
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Json, Model, ModelRequest, Progress
-from oh_daemon.kernel.usage import billed
+from oh_daemon.kernel.usage import bill_model
 from oh_daemon.kernel.window import ASSUMED_WINDOW, CHARS_PER_TOKEN, FULL, Gauge, Size, check_fits
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.base import Contract
@@ -69,7 +69,7 @@ class Condensing:
         self._gauge = Gauge()
         self._last_size = Size(0, 0)
         """Of the last request."""
-        self._n_fixed = 0
+        self._n_fixed_chars = 0
         self._tools: Sequence[Json] = ()
 
     def messages(self, model: Model, tools: Sequence[Json], cancel: CancelToken) -> list[Json]:
@@ -78,7 +78,7 @@ class Condensing:
         Raises `ContextWindowExceededError` if they would not fit all the same.
         """
         journal = self._journal
-        self._look(tools)
+        self._measure_tools(tools)
         room = int(FULL * (model.traits.context_window or ASSUMED_WINDOW))
         if self._tokens() >= room:
             self.condense(model, cancel, "windowFull")
@@ -94,15 +94,18 @@ class Condensing:
         """Learn from the usage of the last request, which was answered."""
         self._gauge.count(self._last_size, self._journal.state.context.get("used") or 0)
 
-    def _look(self, tools: Sequence[Json]) -> None:
+    def _measure_tools(self, tools: Sequence[Json]) -> None:
         """Take in what is new in the conversation."""
         system, *_ = self._view.messages(self._journal.state.items)
-        if not self._n_fixed or tools is not self._tools:
-            self._tools, self._n_fixed = tools, len(system["content"]) + len(json.dumps(tools))
+        if not self._n_fixed_chars or tools is not self._tools:
+            self._tools, self._n_fixed_chars = (
+                tools,
+                len(system["content"]) + len(json.dumps(tools)),
+            )
 
     @property
     def _size(self) -> Size:
-        return Size(self._n_fixed, self._view.n_chars)
+        return Size(self._n_fixed_chars, self._view.n_chars)
 
     def _tokens(self) -> int:
         return self._gauge.tokens(self._size)
@@ -140,7 +143,7 @@ class Condensing:
         plan = plan_excerpts(self._journal.state.items, int(excess), window)
         if plan is not None and excess > 0 and self._condenser != "none":
             item = CondensationItem(id=new_id(), tokens_before=self._tokens())
-            self._complete(item, plan.cut, reason)
+            self._complete(item, plan.history_cut, reason)
 
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
         """Condense at the user's request; log a note when there is nothing to condense."""
@@ -163,10 +166,10 @@ class Condensing:
             id=new_id(), status="running", started_at=now, tokens_before=self._tokens()
         )
         journal.append(e.ItemStarted(item=item))
-        summary, events = plan.cut.summary, list[Contract]()
-        if plan.dropped and self._condenser in _SUMMARIZING:
+        summary, events = plan.history_cut.summary, list[Contract]()
+        if plan.dropped_items and self._condenser in _SUMMARIZING:
             summary, events = self._summarize(plan, model, cancel)
-        self._complete(item, replace(plan.cut, summary=summary), reason, events)
+        self._complete(item, replace(plan.history_cut, summary=summary), reason, events)
         return True
 
     def _complete(
@@ -177,14 +180,14 @@ class Condensing:
         events: Sequence[Contract] = (),
     ) -> None:
         journal, items = self._journal, self._journal.state.items
-        size = Size(self._n_fixed, sum(map(size_of, render_cut(history_cut, items))))
+        size = Size(self._n_fixed_chars, sum(map(size_of, render_cut(history_cut, items))))
         completed_item = item.model_copy(
             update={
                 "status": "completed",
                 "reason": reason,
                 "ended_at": journal.clock.now(),
                 "keep_from": items[history_cut.start]["id"],
-                "pruned": tuple(sorted(history_cut.pruned)),
+                "pruned": tuple(sorted(history_cut.pruned_ids)),
                 "limits": dict(history_cut.limits) or None,
                 "context_size": history_cut.window or None,
                 "summary": history_cut.summary,
@@ -204,7 +207,7 @@ class Condensing:
         window = model.traits.context_window
         limit = window * CHARS_PER_TOKEN if window else self._view.n_chars
         transcript = render_transcript(
-            plan.dropped, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier
+            plan.dropped_items, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier
         )
         request = ModelRequest(
             messages=[
@@ -215,7 +218,7 @@ class Condensing:
         )
         progress = Progress(cancel, on_retry=lambda retry: journal.append(retry_event(retry)))
         try:
-            answer, usage = billed(model, request, progress, journal.clock)
+            answer, usage = bill_model(model, request, progress, journal.clock)
         except (NetworkError, RateLimitError):
             raise
         except ModelError as exc:

@@ -40,8 +40,8 @@ _CAPS = (8_000, 2_000, 500, 120)
 class Plan:
     """A cut to make, and the items before it that a summary must cover."""
 
-    cut: Cut
-    dropped: Sequence[plain.Item] = ()
+    history_cut: Cut
+    dropped_items: Sequence[plain.Item] = ()
     earlier: str | None = None
     """The previous summary, which the new one must include."""
 
@@ -57,7 +57,7 @@ def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Plan | None:
     long = [item for item in old if _result_size(item) > _WORTH_PRUNING]
     for candidates in ([item for item in long if not _has_failed(item)], long):
         pruned_cut = replace(
-            history_cut, pruned=history_cut.pruned.union(item["id"] for item in candidates)
+            history_cut, pruned=history_cut.pruned_ids.union(item["id"] for item in candidates)
         )
         if pruned_cut != history_cut and _size_after(pruned_cut, items) <= _ENOUGH * view_chars:
             return Plan(pruned_cut)
@@ -85,7 +85,7 @@ def plan_cut(
         return None
     stays = {item["id"] for item in items[later.start :]}
     limits = {name: limit for name, limit in history_cut.limits.items() if name in stays}
-    longer_cut = Cut(later.start, history_cut.pruned & stays, None, limits, history_cut.window)
+    longer_cut = Cut(later.start, history_cut.pruned_ids & stays, None, limits, history_cut.window)
     return Plan(longer_cut, items[history_cut.start : later.start], history_cut.summary)
 
 

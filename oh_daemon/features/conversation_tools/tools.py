@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.kernel.ports import (
     Footprint,
     Intent,
@@ -49,7 +49,7 @@ class AskTool:
     )
 
     def plan(self, args: Json) -> Intent:
-        title = f"Ask: {clipped(first_line(args['question']), _TITLE_CHARS)}"
+        title = f"Ask: {clip_line(first_line(args['question']), _TITLE_CHARS)}"
         question = Question(args["question"], tuple(args.get("choices", ())))
         # Calls after a question may depend on the answer.
         return harmless("ask", args, title, footprint=Footprint(), question=question)

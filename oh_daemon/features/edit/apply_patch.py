@@ -17,8 +17,8 @@ from oh_daemon.kernel.tool_schemas import takes
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.patch import Section, parse_patch
-from oh_daemon.workspace.paths import shown
-from oh_daemon.workspace.text_changes import Create, Remove, applied, located
+from oh_daemon.workspace.paths import printable
+from oh_daemon.workspace.text_changes import Create, Remove, apply_edits, locate_edits
 
 NAME = "apply_patch"
 _MAX_FILES = 100
@@ -63,7 +63,7 @@ class PatchTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         steps = self._steps(args)
-        return self._changes.make(f"patch {self._changes.named(steps)}", steps, args, context)
+        return self._changes.make(f"patch {self._changes.names_of(steps)}", steps, args, context)
 
     def _steps(self, args: Json) -> list[Step]:
         """Return the steps, deletions last. Raises `ToolError` that lists all that does not fit."""
@@ -71,9 +71,9 @@ class PatchTool:
         problems: list[ToolError] = []
         for section in parse_patch(checked_text(args, "input")):
             try:
-                steps += self._planned(section)
+                steps += self._plan_section(section)
             except ToolError as exc:
-                error = ToolError(f"{shown(section.path)}: {exc.message}")
+                error = ToolError(f"{printable(section.path)}: {exc.message}")
                 error.on_shown = exc.on_shown
                 problems.append(error)
         for path, n in Counter(step.path for step in steps).items():
@@ -81,12 +81,12 @@ class PatchTool:
                 name = self._folders.name(path)
                 problems.append(ToolError(f"{name}: it is named {n} times; name each file once"))
         if problems:
-            raise _joined(problems)
+            raise _join_problems(problems)
         if len(steps) > _MAX_FILES:
             raise ToolError(f"the patch changes {len(steps)} files, and {_MAX_FILES} may")
         return sorted(steps, key=lambda step: isinstance(step.change, Remove))
 
-    def _planned(self, section: Section) -> list[Step]:
+    def _plan_section(self, section: Section) -> list[Step]:
         if section.op == "Add":
             return [self._changes.step(section.path, Create(section.text))]
         if section.op == "Update" and section.move_to is None:
@@ -105,13 +105,13 @@ class PatchTool:
         removal = self._changes.step(section.path, Remove(text))
         if section.move_to is None or document.file is None:
             return [removal]
-        after = applied(text, located(text, section.hunks.edits))
+        after = apply_edits(text, locate_edits(text, section.hunks.edits))
         target_step = self._changes.step(section.move_to, Create(after, document.file.form))
         move = Move(self._folders.name(removal.path), self._folders.name(target_step.path), text)
         return [replace(target_step, move=move), replace(removal, move=move)]
 
 
-def _joined(problems: Sequence[ToolError]) -> ToolError:
+def _join_problems(problems: Sequence[ToolError]) -> ToolError:
     """Join errors into one; the texts of files that it shows count as seen."""
     text = "\n".join(("nothing was changed", *(problem.message for problem in problems)))
     is_stale = any(problem.on_shown is not None for problem in problems)

@@ -24,7 +24,7 @@ from oh_daemon.protocol.items import Location
 from oh_daemon.workspace.arbiter import TextView, fingerprint
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import MAX_SHOWN_BYTES
-from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.paths import printable, uri_from_path
 from oh_daemon.workspace.text_changes import (
     Change,
     Create,
@@ -129,7 +129,7 @@ class EditTool:
             path = self._folders.resolve(args["path"], writing=False)
             return self._view(path, args, context.masker)
         step = self._step(args)
-        label = f"{args['command']} {shown(step.path.name)}"
+        label = f"{args['command']} {printable(step.path.name)}"
         return self._changes.make(label, [step], args, context)
 
     def _step(self, args: Json) -> Step:
@@ -177,7 +177,7 @@ class EditTool:
             names = get_close_matches(path.name, siblings)
         if not names:
             return "glob finds files by name"
-        return f"beside it are {', '.join(map(repr, map(shown, names)))}"
+        return f"beside it are {', '.join(map(repr, map(printable, names)))}"
 
     def _plan_view(self, args: Json) -> Intent:
         path = self._folders.resolve(args["path"], writing=False)
@@ -244,7 +244,7 @@ def _render_view(view: TextView, args: Json, masker: Masker) -> str:
     shown_lines: list[str] = []
     room = MAX_SHOWN_BYTES - 1024
     for number in range(first, last + 1):
-        line = _numbered(number, lines[number - 1], masker)
+        line = _numbered_line(number, lines[number - 1], masker)
         room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
             break
@@ -260,7 +260,7 @@ def _render_view(view: TextView, args: Json, masker: Masker) -> str:
     return "\n".join((*shown_lines, *notes))
 
 
-def _numbered(number: int, line: str, masker: Masker) -> str:
+def _numbered_line(number: int, line: str, masker: Masker) -> str:
     n_cut = len(line) - _MAX_LINE_CHARS
     if n_cut > 0:
         line = f"{masker.part(line, 0, _MAX_LINE_CHARS)} [line cut, {n_cut:,} characters more]"

@@ -19,13 +19,13 @@ from oh_daemon.protocol.errors import StaleDocumentError, ToolError
 from oh_daemon.protocol.items import FileChange, Location, NamedHunk
 from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.excerpts import capped
+from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.hunks import Part, Rewrite, Wanted, hunks_of
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.paths import shown, uri_from_path
-from oh_daemon.workspace.text_changes import Insert, Replace, Undo, unified, with_newlines
+from oh_daemon.workspace.paths import printable, uri_from_path
+from oh_daemon.workspace.text_changes import Insert, Replace, Undo, unified_diff, with_newlines
 
 _MAX_INSERT_SHOWN = 20
 _MAX_LINES_NAMED = 10
@@ -54,10 +54,10 @@ class Step:
     change: Wanted
     before: str | None
     after: str | None
-    protected: str | None
+    protected_reason: str | None
     """Why this file is asked about in any case, if it is."""
     move: Move | None = None
-    saves_typed: bool = False
+    saves_unsaved_text: bool = False
     """Whether it saves what the user has typed in this file."""
 
 
@@ -66,7 +66,7 @@ class FileChanges:
 
     def __init__(self, documents: Documents, watch: Watch, *, splits: bool = False) -> None:
         """With `splits`, the user may choose from the hunks of a `Rewrite`, too."""
-        self._whole = Undo if splits else Undo | Rewrite
+        self._whole_changes = Undo if splits else Undo | Rewrite
         self._documents = documents
         self._folders = documents.folders
         self._watch = watch
@@ -76,24 +76,24 @@ class FileChanges:
         real = self._folders.resolve(path, writing=True)
         plan = self._documents.plan(real, change)
         is_protected = self._folders.is_protected(path)
-        before, after, saves = plan.before, plan.after, plan.saves_typed
-        return Step(real, change, before, after, is_protected, saves_typed=saves)
+        before, after, saves = plan.before, plan.after, plan.saves_unsaved_text
+        return Step(real, change, before, after, is_protected, saves_unsaved_text=saves)
 
-    def named(self, steps: Sequence[Step]) -> str:
+    def names_of(self, steps: Sequence[Step]) -> str:
         n = len(steps)
         return self._folders.name(steps[0].path) if n == 1 else f"{n} files"
 
     def intent(self, words: str, requested_steps: Sequence[Step], args: Json) -> Intent:
         """Return what the user is asked; once he has chosen hunks, he is not offered them again."""
-        steps = self._chosen(requested_steps, args)
+        steps = self._chosen_steps(requested_steps, args)
         hunks = () if "hunks" in args else tuple(h for step in steps for h in self._hunks(step))
         describe = self._documents.history.describe
-        changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
-        protected_flags = [step.protected for step in steps]
+        changes = tuple(_shown_change(s, describe(s.path, s.before, s.after)) for s in steps)
+        protected_flags = [step.protected_reason for step in steps]
         doubts = (*protected_flags, *map(_hidden_reason, steps), *map(_saving_reason, steps))
         reasons = tuple(dict.fromkeys(filter(None, doubts)))
         return Intent(
-            title=f"{words} {self.named(steps)}",
+            title=f"{words} {self.names_of(steps)}",
             subject=FileChangeSubject(changes=changes, hunks=hunks if len(hunks) > 1 else None),
             editable=len(hunks) > 1,
             risk="high" if reasons else "medium",
@@ -113,14 +113,14 @@ class FileChanges:
         self, label: str, steps: Sequence[Step], args: Json, context: ToolContext
     ) -> ToolResult:
         """Make those of the changes that the user chose; `label` names them in the editor."""
-        by_path = {step.path: step for step in self._chosen(steps, args)}
+        by_path = {step.path: step for step in self._chosen_steps(steps, args)}
         label = f"oh: {label}"[:MAX_LABEL_CHARS]
         news = self._watch([*by_path], context.cancel)
         change_by_path = {path: step.change for path, step in by_path.items()}
         result = change_all(self._documents, change_by_path, label=label, cancel=context.cancel)
-        changes = tuple(_shown(by_path[path], each.change) for path, each in result.items())
-        rows = [self._told(by_path[path], each) for path, each in result.items()]
-        notes = (capped("\n".join(rows), "this"), _left_out(steps, by_path), news())
+        changes = tuple(_shown_change(by_path[path], each.change) for path, each in result.items())
+        rows = [self._describe_edit(by_path[path], each) for path, each in result.items()]
+        notes = (cap_text("\n".join(rows), "this"), _left_out(steps, by_path), news())
         route = next(iter(result.values())).route if len(result) == 1 else None
         return ToolResult.of(
             "\n".join(filter(None, notes)),
@@ -131,10 +131,10 @@ class FileChanges:
 
     def leaves_out(self, steps: Sequence[Step], args: Json) -> bool:
         """Return whether the user chose only some of the hunks."""
-        text_by_path = {step.path: step.after for step in self._chosen(steps, args)}
+        text_by_path = {step.path: step.after for step in self._chosen_steps(steps, args)}
         return any(text_by_path.get(step.path, step.before) != step.after for step in steps)
 
-    def _chosen(self, steps: Sequence[Step], args: Json) -> list[Step]:
+    def _chosen_steps(self, steps: Sequence[Step], args: Json) -> list[Step]:
         """Return the steps with only those hunks that the user chose."""
         if "hunks" not in args:
             return list(steps)
@@ -153,8 +153,8 @@ class FileChanges:
                 choice.append(replace(step, change=part, after=after))
         return choice
 
-    def _told(self, step: Step, edit: EditDone) -> str:
-        change = _shown(step, edit.change)
+    def _describe_edit(self, step: Step, edit: EditDone) -> str:
+        change = _shown_change(step, edit.change)
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
         where = _lines_named(step) if isinstance(step.change, Replace | Hunks | Part) else ""
         name = f"{self._folders.name(step.path)}{where}"
@@ -167,7 +167,7 @@ class FileChanges:
     def _hunks(self, step: Step) -> list[NamedHunk]:
         """Return the hunks that the user may choose from, if this file can be changed in part."""
         is_removed = step.after is None and isinstance(step.change, Rewrite)
-        if step.move is not None or is_removed or isinstance(step.change, self._whole):
+        if step.move is not None or is_removed or isinstance(step.change, self._whole_changes):
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
         hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
@@ -204,18 +204,18 @@ def _hidden_reason(step: Step) -> str | None:
 
 
 def _saving_reason(step: Step) -> str | None:
-    name = shown(step.path.name)
-    return f"also saves your unsaved changes in {name!r}" if step.saves_typed else None
+    name = printable(step.path.name)
+    return f"also saves your unsaved changes in {name!r}" if step.saves_unsaved_text else None
 
 
-def _shown(step: Step, change: FileChange) -> FileChange:
+def _shown_change(step: Step, change: FileChange) -> FileChange:
     """For a moved file, reduce the patch to what differs, in git's form."""
     if step.move is None:
         return change
     head = f"rename from {step.move.old}\nrename to {step.move.new}\n"
     if step.after is None:
         return change.model_copy(update={"patch": head, "removed": 0})
-    patch, n_added, n_removed = unified(step.move.text, step.after, step.move.new)
+    patch, n_added, n_removed = unified_diff(step.move.text, step.after, step.move.new)
     update = {"patch": head + patch, "added": n_added, "removed": n_removed}
     return change.model_copy(update=update)
 
@@ -225,5 +225,5 @@ def _left_out(requested_steps: Sequence[Step], applied_steps: Mapping[Path, Step
     patches: list[str] = []
     for step in requested_steps:
         after = applied_steps[step.path].after if step.path in applied_steps else step.before
-        patches.append(unified(after or "", step.after or "", step.path.name)[0])
+        patches.append(unified_diff(after or "", step.after or "", step.path.name)[0])
     return "\n".join((_LEFT_OUT, *filter(None, patches))) if any(patches) else None

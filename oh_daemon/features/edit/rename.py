@@ -21,8 +21,8 @@ from oh_daemon.protocol.errors import StaleDocumentError, ToolError
 from oh_daemon.protocol.language_servers import RangeEdit, WorkspaceEdit, parse_answer
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite
-from oh_daemon.workspace.paths import shown
-from oh_daemon.workspace.text_changes import applied, with_newlines
+from oh_daemon.workspace.paths import printable
+from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
 _MAX_FILES = 500
 _MAX_PLANS = 8
@@ -53,30 +53,30 @@ class RenameTool:
         self._servers = servers
         self._cancel = cancel
         self._changes = FileChanges(documents, watch)
-        self._planned: dict[str, Sequence[Step]] = {}
+        self._steps_by_call: dict[str, Sequence[Step]] = {}
         """By arguments: what was shown is what runs, and the server is asked only once."""
 
     def plan(self, args: Json) -> Intent:
-        steps = self._known(args) or self._asked(args)
-        old, new = shown(args["symbol"]), shown(args["new_name"])
+        steps = self._planned_steps(args) or self._require_steps(args)
+        old, new = printable(args["symbol"]), printable(args["new_name"])
         return self._changes.intent(f"Rename {old!r} to {new!r} in", steps, args)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        steps = self._known(args)
+        steps = self._planned_steps(args)
         if steps is None:
             raise StaleDocumentError("a file changed just now, so nothing was renamed; try again")
-        return self._changes.make(f"rename {shown(args['symbol'])}", steps, args, context)
+        return self._changes.make(f"rename {printable(args['symbol'])}", steps, args, context)
 
-    def _known(self, args: Json) -> Sequence[Step] | None:
+    def _planned_steps(self, args: Json) -> Sequence[Step] | None:
         """Return what this call would change, as planned before, unless a text changed since."""
-        steps = self._planned.get(_key(args))
+        steps = self._steps_by_call.get(_key(args))
         is_fresh = steps is not None and all(
             with_newlines(self._documents.look(step.path).text or "") == step.before
             for step in steps
         )
         return steps if is_fresh else None
 
-    def _asked(self, args: Json) -> Sequence[Step]:
+    def _require_steps(self, args: Json) -> Sequence[Step]:
         path, position = CodePlaces(self._documents, self._servers).find(args)
         params = {"position": position, "newName": args["new_name"]}
         try:
@@ -89,9 +89,9 @@ class RenameTool:
         steps = self._steps(parse_answer(WorkspaceEdit | None, answer))
         if not steps:
             raise ToolError(f"the language server cannot rename {args['symbol']!r} there")
-        for oldest in list(self._planned)[: -_MAX_PLANS + 1]:
-            del self._planned[oldest]
-        self._planned[_key(args)] = steps
+        for oldest in list(self._steps_by_call)[: -_MAX_PLANS + 1]:
+            del self._steps_by_call[oldest]
+        self._steps_by_call[_key(args)] = steps
         return steps
 
     def _steps(self, edit: WorkspaceEdit | None) -> Sequence[Step]:
@@ -106,7 +106,9 @@ class RenameTool:
             if version is not None and document.document and document.document.version != version:
                 raise StaleDocumentError(f"{name!r} changed just now; try again")
             before = with_newlines(document.text)
-            after = with_newlines(applied(document.text, self._text_edits(document.text, edits)))
+            after = with_newlines(
+                apply_edits(document.text, self._text_edits(document.text, edits))
+            )
             if after != before:
                 rewrite, is_protected = Rewrite(before, after), self._folders.is_protected(path)
                 steps[path] = Step(path, rewrite, before, after, is_protected)

@@ -14,7 +14,7 @@ import orjson
 
 from oh_daemon.features.export import transcript
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.records import standing
+from oh_daemon.kernel.records import standing_records
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.system.private_files import parse_object
@@ -31,7 +31,7 @@ def render_trajectory(state: State, records: Sequence[plain.Record]) -> str:
     from importlib.metadata import version  # noqa: PLC0415 - slow.
 
     steps = _Steps()
-    for record in standing(records):
+    for record in standing_records(records):
         steps.take(record)
     agent: Json = {
         "name": "oh-daemon",

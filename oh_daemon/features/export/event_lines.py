@@ -79,7 +79,7 @@ class EventPrinter:
     def _start(self, item_id: str) -> None:
         command = self._commands.get(item_id)
         if command is not None:
-            _print_line(_started(command), self._console)
+            _print_line(_start_text(command), self._console)
             self._last_command = (item_id, command)
 
 
@@ -161,11 +161,11 @@ def _condensation(item: plain.CondensationItem) -> Iterator[Text]:
 
 
 def _command(item: plain.CommandItem) -> Iterator[Text]:
-    yield _started(item["command"])
+    yield _start_text(item["command"])
     yield from _outcome(item)
 
 
-def _started(command: str) -> Text:
+def _start_text(command: str) -> Text:
     return _text(f"\n$ {command}", "bold")
 
 
@@ -247,7 +247,7 @@ def _question(event: plain.InputRequested) -> Iterator[Text]:
         yield _prose(f"  {number}  {choice}", "yellow")
 
 
-def _resolved(event: plain.ApprovalResolved) -> Iterator[Text]:
+def _resolution_text(event: plain.ApprovalResolved) -> Iterator[Text]:
     effect = event["decision"]["effect"]
     feedback = event.get("feedback")
     comment = f": {feedback}" if feedback else ""
@@ -263,7 +263,7 @@ def _turn(event: plain.TurnCompleted) -> Iterator[Text]:
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 
-def _paused(event: plain.TurnPaused) -> Iterator[Text]:
+def _pause_text(event: plain.TurnPaused) -> Iterator[Text]:
     yield _text(f"\nPaused: {PAUSES.get(event['reason'], event['reason'])}", "yellow")
 
 
@@ -319,10 +319,10 @@ _RENDERERS: dict[str, Callable[[Any], Iterator[Text]]] = {
     "condensation": _condensation,
     "error.raised": _error,
     "approval.requested": _approval,
-    "approval.resolved": _resolved,
+    "approval.resolved": _resolution_text,
     "input.requested": _question,
     "turn.completed": _turn,
-    "turn.paused": _paused,
+    "turn.paused": _pause_text,
     "conversation.rolledBack": _rolled_back,
     "retry.scheduled": _retrying,
 }

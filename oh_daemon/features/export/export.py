@@ -62,7 +62,7 @@ def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
 def _markdown_item(item: plain.Item) -> list[str]:
     match item["kind"]:
         case "userMessage":
-            return ["## You", *_quoted(item["content"])]
+            return ["## You", *_quote_parts(item["content"])]
         case "agentMessage":
             return ["## Agent", prose(transcript.answer(item))]
         case "condensation":
@@ -86,7 +86,9 @@ def _markdown_call(item: plain.ToolItem) -> list[str]:
         return ["## Agent", prose(transcript.text_of(item["content"]))]
     if transcript.is_question(item):
         question, answer, why_none = transcript.question_and_answer(item)
-        answer_lines = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        answer_lines = (
+            ["## You", *_quote_parts([{"type": "text", "text": answer}])] if answer else []
+        )
         return ["## Agent", prose(question), *answer_lines, f"*{why_none}*" if why_none else ""]
     return _markdown_work(item)
 
@@ -101,7 +103,7 @@ def prose(text: str) -> str:
     return without_images(text)
 
 
-def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
+def _quote_parts(parts: Iterable[plain.Part]) -> Iterator[str]:
     for part in parts:
         if part["type"] == "text":
             yield "\n".join(f"> {line}" for line in part["text"].splitlines())
@@ -109,7 +111,7 @@ def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
         name, text = transcript.name_and_text(part)
         yield f"> `{one_line(name)}`"
         if text:
-            yield fenced(text)
+            yield fence(text)
 
 
 def _markdown_work(item: plain.ToolItem) -> list[str]:
@@ -117,12 +119,12 @@ def _markdown_work(item: plain.ToolItem) -> list[str]:
     how = one_line(transcript.outcome(item))
     lead = f"**{how}**" if how else ""
     if item["kind"] == "command":
-        return [fenced(item["command"], "sh"), lead, fenced(text)]
+        return [fence(item["command"], "sh"), lead, fence(text)]
     lead = f"{code_span(transcript.title_of_call(item))} {lead}".rstrip()
-    return [lead, fenced(patch, "diff") if patch else fenced(text)]
+    return [lead, fence(patch, "diff") if patch else fence(text)]
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence(text: str, language: str = "") -> str:
     """A fenced block that the text cannot close; empty for empty text."""
     if not text.strip():
         return ""

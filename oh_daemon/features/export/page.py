@@ -102,7 +102,7 @@ def _item(item: plain.Item, read_blob: ReadBlob) -> str:
         case "agentMessage":
             return _answer(transcript.answer(item))
         case "reasoning":
-            return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
+            return _foldable("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
         case "notice":
             return f'<p class="note">{escape(transcript.notice_of(item))}</p>'
         case "condensation":
@@ -130,7 +130,7 @@ def _condensation(item: plain.CondensationItem) -> str:
     if not summary:
         return ""
     inside = f'<div class="agent">{_MARKDOWN.render(summary)}</div>'
-    return _folded("⇲", "Older steps, summarized", "", inside, "thinking")
+    return _foldable("⇲", "Older steps, summarized", "", inside, "thinking")
 
 
 def _part(part: plain.Part, read_blob: ReadBlob) -> str:
@@ -173,12 +173,12 @@ def _work(item: plain.ToolItem) -> str:
     has_failed = item["status"] in _BAD or item.get("exitCode")
     css_class = " ".join(filter(None, (kind, "bad" if has_failed else "")))
     is_open = bool(patch) or kind == "plan"
-    return _folded(
+    return _foldable(
         _ICONS.get(kind, "›"), title, transcript.outcome(item), inside, css_class, is_open=is_open
     )
 
 
-def _folded(
+def _foldable(
     icon: str, title: str, result: str, inside: str, style: str, *, is_open: bool = False
 ) -> str:
     summary = f"<i>{icon}</i><b>{_safe(title)}</b><em>{_safe(result)}</em>"

@@ -78,7 +78,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     """For the user."""
 
-    def joined(self, other_outcome: Outcome) -> Outcome:
+    def join(self, other_outcome: Outcome) -> Outcome:
         is_stricter = _STRICTNESS.index(other_outcome.decision) > _STRICTNESS.index(self.decision)
         stricter = other_outcome if is_stricter else self
         return Outcome(
@@ -145,7 +145,7 @@ class HookPoints:
             why = outcome.reason if outcome.decision == "deny" else outcome.stop
             if why is not None:
                 self._journal.append(e.MessageRefused(reason=why), item_id=item["id"])
-                self._say(f"A hook refused the message: {why}")
+                self._notify(f"A hook refused the message: {why}")
                 return Rest("hook", final_text=why)
         return None
 
@@ -174,7 +174,7 @@ class HookPoints:
         if outcome.decision != "deny" or outcome.stop is not None:
             return True
         self._continued_turn = turn_id
-        self._say(HOOKED, note=outcome.rest)
+        self._notify(HOOKED, note=outcome.reason)
         return False
 
     def before_condensing(self, cancel: CancelToken) -> bool:
@@ -186,7 +186,7 @@ class HookPoints:
         outcome = self._fire("PreCompact", fields, cancel, trigger)
         if outcome.decision != "deny" and outcome.stop is None:
             return True
-        self._say(f"A hook kept older steps: {outcome.stop or outcome.reason}")
+        self._notify(f"A hook kept older steps: {outcome.stop or outcome.reason}")
         return False
 
     def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> Outcome:
@@ -208,7 +208,7 @@ class HookPoints:
     def _rewrite(
         self, item: plain.ToolItem, tool: Tool, outcome: Outcome, new_args: Json
     ) -> Outcome:
-        args = rewritten(item["args"], new_args, list(tool.spec.input_schema["properties"]))
+        args = rewrite_args(item["args"], new_args, list(tool.spec.input_schema["properties"]))
         problem = schema_problem(tool.spec, args)
         try:
             intent = None if problem else plan(tool, args)
@@ -285,14 +285,14 @@ class HookPoints:
         }
         text = json.dumps(payload, ensure_ascii=False)
         runs = self._hooks.run(hooks, text, cancel)
-        outcome = combined(event, hooks, runs)
+        outcome = combine_runs(event, hooks, runs)
         for warning in outcome.warnings:
-            self._say(warning)
+            self._notify(warning)
         if outcome.context and notes:
-            self._say(f"A {event} hook added context", note=outcome.context)
+            self._notify(f"A {event} hook added context", note=outcome.context)
         return outcome
 
-    def _say(self, title: str, note: str | None = None) -> None:
+    def _notify(self, title: str, note: str | None = None) -> None:
         severity = "info" if note else "warning"
         notice = NoticeItem(id=new_id(), severity=severity, title=title, note=note)
         self._journal.append(e.ItemCompleted(item=notice))
@@ -312,14 +312,14 @@ def matching(table: HookTable, event: HookEvent, *names: str) -> list[Hook]:
     ]
 
 
-def combined(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun]) -> Outcome:
+def combine_runs(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun]) -> Outcome:
     """Return what hooks say together, given how each of them ended."""
     outcome = Outcome()
     for (_, scope), run in zip(hooks, runs, strict=True):
         outcomes = read_outcome(event, run)
         if scope == "project" and outcomes.decision == "allow":
             outcomes = replace(outcomes, decision="", reason="")
-        outcome = outcome.joined(outcomes)
+        outcome = outcome.join(outcomes)
     return outcome
 
 
@@ -376,7 +376,7 @@ def tool_input(args: Json) -> Json:
     return {**args, **{_CLAUDE_FIELDS[key]: args[key] for key in _CLAUDE_FIELDS if key in args}}
 
 
-def rewritten(args: Json, new_input: Json, known_fields: Sequence[str]) -> Json:
+def rewrite_args(args: Json, new_input: Json, known_fields: Sequence[str]) -> Json:
     """Return our arguments after a hook replaced them, under either of their names."""
     shown_input = tool_input(args)
     result: dict[str, Any] = {key: new_input[key] for key in known_fields if key in new_input}

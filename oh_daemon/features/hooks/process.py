@@ -34,7 +34,7 @@ class HookProcesses:
         with ExitStack() as stack:
             runs = [self._start(hook, stdin_text, stack) for hook in hooks]
             return [
-                _ended(hook[0].timeout, process, start_s, cancel)
+                _wait_for_end(hook[0].timeout, process, start_s, cancel)
                 for hook, process in zip(hooks, runs, strict=True)
             ]
 
@@ -74,7 +74,7 @@ def _text(descriptor: int) -> str:
     return written_to(descriptor)[:_MAX_BYTES].decode("utf-8", "replace")
 
 
-def _ended(
+def _wait_for_end(
     timeout_s: float, run: _Running | HookRun, start_s: float, cancel: CancelToken
 ) -> HookRun:
     if isinstance(run, HookRun):

@@ -15,7 +15,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.subagents.agents import AgentSource, NamedAgent, parse_agent
 from oh_daemon.kernel.extension_points import Feature
-from oh_daemon.kernel.prompt import ContextFile, capped
+from oh_daemon.kernel.prompt import ContextFile, cap_text
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Location
@@ -45,7 +45,7 @@ class ContextFiles(Feature):
 
     def of_roots(self) -> tuple[ContextFile, ...]:
         """Return the new files of the open folders, by folder, then by how common the name is."""
-        return self._tell(root / name for root in self._folders.roots for name in NAMES)
+        return self._notify(root / name for root in self._folders.roots for name in NAMES)
 
     def texts_for(
         self, locations: Sequence[Location], _cancel: CancelToken
@@ -60,9 +60,9 @@ class ContextFiles(Feature):
             for name in NAMES
             if folder / name in open_texts or _exists(name, descriptor)
         }
-        return self._tell(files)
+        return self._notify(files)
 
-    def _tell(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
+    def _notify(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
         files: list[ContextFile] = []
         with self._lock:
             for path in paths:
@@ -82,7 +82,7 @@ class ContextFiles(Feature):
             text = self._documents.read(real).text
         except ToolError:
             return None
-        return capped(text)
+        return cap_text(text)
 
 
 def _exists(name: str, folder: int) -> bool:

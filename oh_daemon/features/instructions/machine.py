@@ -19,7 +19,7 @@ from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
 from oh_daemon.system.spawner import Spawner, start_thread
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 logger = logging.getLogger(__name__)
 
@@ -62,16 +62,19 @@ class Machine(Feature):
         self._head: Head | None = None
         """Where the repository was when git was asked the last time."""
         self._git = ""
-        self._fixed: Mapping[str, str] = {}
+        self._facts_once: Mapping[str, str] = {}
         """What is looked at on the disk, and then no more."""
-        self._answered = threading.Event()
-        self._answered.set()
+        self._is_answered = threading.Event()
+        self._is_answered.set()
 
     def look(self, git_facts: str = "") -> None:
         """Look at the disk, and begin to ask git unless its branch is still that in `git_told`."""
         folder = self._folder
-        if not self._fixed:
-            self._fixed = {"platform": _platform(), **(self._programs(folder) if folder else {})}
+        if not self._facts_once:
+            self._facts_once = {
+                "platform": _platform(),
+                **(self._programs(folder) if folder else {}),
+            }
         head = find_head(folder) if folder is not None and self._is_trusted() else None
         if folder is None or head is None or head == self._head:
             return
@@ -81,26 +84,26 @@ class Machine(Feature):
         if not head.has_commits:
             self._git = f"{head.where}, no commits yet"
             return
-        self._answered.clear()
+        self._is_answered.clear()
         try:
             start_thread("git-status", self._ask_git, folder, head)
         except OSError:
-            self._answered.set()
+            self._is_answered.set()
 
     def wait(self, patience_s: float = PATIENCE_S) -> None:
         """Wait for the answer of git, at most that long."""
-        if not self._answered.wait(patience_s) and self._head is not None:
+        if not self._is_answered.wait(patience_s) and self._head is not None:
             self._git = self._head.where
 
     def report(self, conversation: Conversation, _offered: Container[str]) -> None:
         """Tell the model what has changed since its last step, and look again in a new turn."""
         if conversation.state.open_turn.n_steps == 0:
-            self.look(conversation.delivery.told().get("git", ""))
+            self.look(conversation.delivery.facts_reported().get("git", ""))
         conversation.delivery.tell_news()
 
     def facts(self) -> dict[str, str]:
         """Return what is known by now, by kind. Does not wait."""
-        return {"date": time.strftime("%Y-%m-%d"), **self._fixed} | (
+        return {"date": time.strftime("%Y-%m-%d"), **self._facts_once} | (
             {"git": self._git} if self._git else {}
         )
 
@@ -114,35 +117,37 @@ class Machine(Feature):
                 self._git = f"{head.where}, {files}"
         except ToolError as exc:
             logger.info("git status in %s: %s", folder, exc)
-        self._answered.set()
+        self._is_answered.set()
 
     def _programs(self, folder: Path) -> dict[str, str]:
         path = self._environment.get("PATH")
         programs = {"shell": "bash", "python": python_row(folder, path)}
         node = shutil.which("node", path=path)
-        return programs if node is None else {**programs, "node": shown(node)}
+        return programs if node is None else {**programs, "node": printable(node)}
 
 
 def python_row(folder: Path, path: str | None) -> str:
     """Return which Python a command gets, and which one is there for the project."""
     python, python3 = (shutil.which(name, path=path) for name in ("python", "python3"))
-    rows = [_named(python)] if python else []
+    rows = [_version_text(python)] if python else []
     if python is None:
-        rows = [f"{_named(python3)}, as `python3` only"] if python3 else ["none"]
+        rows = [f"{_version_text(python3)}, as `python3` only"] if python3 else ["none"]
     own = (folder / name / "bin" / "python" for name in (".venv", "venv"))
     python_path = next((each for each in own if each.exists() and str(each) != python), None)
     if python_path is not None:
-        rows.append(f"the project has {_named(str(python_path), python_path.relative_to(folder))}")
+        rows.append(
+            f"the project has {_version_text(str(python_path), python_path.relative_to(folder))}"
+        )
     return "; ".join(rows)
 
 
-def _named(program: str, name: Path | None = None) -> str:
+def _version_text(program: str, name: Path | None = None) -> str:
     """Name a Python with its version, as far as that is written somewhere."""
     version = re.search(r"python(\d+\.\d+)$", str(Path(program).resolve()))
     settings = _read(Path(program).parent.parent / "pyvenv.cfg")
     match = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", settings, re.MULTILINE)
     best = match or version
-    return shown(str(name or program)) + (f" ({best[1]})" if best else "")
+    return printable(str(name or program)) + (f" ({best[1]})" if best else "")
 
 
 def _platform() -> str:
@@ -163,7 +168,7 @@ def find_head(folder: Path) -> Head | None:
         name = _read(own / "HEAD").partition("ref: ")[2].strip()
         branch = name.removeprefix("refs/heads/")
         is_born = (common_dir / name).is_file() or (common_dir / "packed-refs").is_file()
-        return Head(shown(branch), has_commits=not name or is_born or branch == _REFTABLE)
+        return Head(printable(branch), has_commits=not name or is_born or branch == _REFTABLE)
     return None
 
 

@@ -37,7 +37,7 @@ from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite, choose_hunks, hunks_of
 from oh_daemon.workspace.paths import uri_from_path
-from oh_daemon.workspace.text_changes import applied, with_newlines
+from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
 _MAX_NAMED = 20
 _CLASH = "the same lines were changed outside; change them there first, or discard these"
@@ -66,7 +66,7 @@ class _WaitingFile:
         return self.change.op != "modify" or len(hunks) == len(self.hunks)
 
     def with_hunks(self, hunks: Collection[Hunk]) -> str:
-        return applied(self.base, [edit for hunk, edit in self.hunks.items() if hunk in hunks])
+        return apply_edits(self.base, [edit for hunk, edit in self.hunks.items() if hunk in hunks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class IsolatedChanges:
     host: Spawner
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult:
-        pending = self.keep.waiting(self.disk)
+        pending = self.keep.pending_changes(self.disk)
         left_out = {"form"} if with_patches else {"form", "patch"}
-        files = [self._reviewed(change, left_out) for change in self._changes(pending.changes)]
+        files = [self._review_file(change, left_out) for change in self._changes(pending.changes)]
         reason_by_uri = {self._uri(path): why for path, why in pending.left_out.items()}
         notes = "\n".join(pending.git.notes)
         reason_by_uri |= {self._uri(top): notes for top in pending.git_names if notes}
@@ -94,7 +94,7 @@ class IsolatedChanges:
         )
 
     def diff(self, uri: str) -> ChangesDiffResult:
-        file = self._by_uri(self.keep.waiting(self.disk)).get(uri)
+        file = self._by_uri(self.keep.pending_changes(self.disk)).get(uri)
         if file is None:
             raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
         is_text = file.change.raw is None
@@ -109,7 +109,7 @@ class IsolatedChanges:
     def land(self, params: ReviewParams) -> ReviewResult:
         """Land whole files, hunks, or all; what is protected lands only if it is named."""
         require_rest(self.conversation)
-        pending = self.keep.waiting(self.disk)
+        pending = self.keep.pending_changes(self.disk)
         changes = self._by_uri(pending)
         tops = self._repositories(pending)
         selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
@@ -133,7 +133,7 @@ class IsolatedChanges:
                 path for path in (*pending.changes, *pending.left_out) if path not in paths
             ]
             why_not = self._land_git(pending, other_paths, asks=not _is_all(params))
-            shown_changes = _shown(pending)
+            shown_changes = _shown_commits(pending)
             repositories = () if why_not else shown_changes
             conflicts |= dict.fromkeys(shown_changes, why_not) if why_not else {}
         return self._log_review("accepted", [changes[uri] for uri in uris], conflicts, repositories)
@@ -141,7 +141,7 @@ class IsolatedChanges:
     def discard(self, params: ReviewParams) -> ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
         require_rest(self.conversation)
-        pending = self.keep.waiting(self.disk)
+        pending = self.keep.pending_changes(self.disk)
         changes = self._by_uri(pending)
         path_by_uri = {self._uri(path): path for path in pending.left_out}
         tops = self._repositories(pending)
@@ -169,7 +169,7 @@ class IsolatedChanges:
 
     def _repositories(self, pending: Waiting) -> frozenset[str]:
         """Return the URIs by which people can mean what git did."""
-        return frozenset((*_shown(pending), *map(self._uri, pending.git_names)))
+        return frozenset((*_shown_commits(pending), *map(self._uri, pending.git_names)))
 
     def _land_git(
         self, pending: Waiting, missing_folders: Sequence[Path], *, asks: bool
@@ -179,8 +179,8 @@ class IsolatedChanges:
             more = f" and {len(missing_folders) - 1} more" if len(missing_folders) > 1 else ""
             return f"{self.disk.folders.name(missing_folders[0])}{more} did not land"
         tool = self._tool(asks=asks, git=pending.git.landings)
-        if tool.protected and not asks:
-            return f"{tool.protected[0]} in it is protected; name the repository to land it"
+        if tool.protected_names and not asks:
+            return f"{tool.protected_names[0]} in it is protected; name the repository to land it"
         why_not = tool.land_git()
         if why_not is None:
             self.keep.take_out(pending.git.removals)
@@ -211,7 +211,7 @@ class IsolatedChanges:
             update={"patch": facts.patch, "added": facts.added, "removed": facts.removed}
         )
 
-    def _reviewed(self, file: _WaitingFile, left_out: set[str]) -> ReviewedFile:
+    def _review_file(self, file: _WaitingFile, left_out: set[str]) -> ReviewedFile:
         reviewed_part = self._with_patch(file).model_copy(update=dict.fromkeys(left_out))
         return ReviewedFile(
             **dict(reviewed_part), state="conflict" if self._clash(file) else "pending"
@@ -285,7 +285,7 @@ class IsolatedChanges:
             title = f"{'Landed' if is_landed else 'Discarded'} {names}"
             note = (_LANDED if is_landed else _DISCARDED).format(names)
             notice = NoticeItem(id=new_id(), title=title, note=note)
-            reviews = [_reviewed(decision, each.change) for each in files]
+            reviews = [_review_event(decision, each.change) for each in files]
             conversation = self.conversation
             conversation.journal.append(*reviews, ItemCompleted(item=notice))
             conversation.journal.log.sync()
@@ -304,12 +304,12 @@ def require_rest(conversation: Conversation) -> None:
         raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
 
 
-def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
+def _review_event(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
     now = change.sha256_after if decision == "accepted" else change.sha256_before
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
 
 
-def _shown(pending: Waiting) -> frozenset[str]:
+def _shown_commits(pending: Waiting) -> frozenset[str]:
     """Return the URIs of the repositories in which git did what lands."""
     return frozenset(row.repository for each in pending.git.landings for row in each.shown)
 

@@ -19,7 +19,7 @@ from oh_daemon.features.pending_changes.changed_files import (
     Layers,
     cannot_land,
     content,
-    described,
+    describe_change,
 )
 from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
 from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry
@@ -32,7 +32,7 @@ from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text
-from oh_daemon.workspace.text_changes import applied, located
+from oh_daemon.workspace.text_changes import apply_edits, locate_edits
 
 _NOTES = "began.json"
 _RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
@@ -56,7 +56,7 @@ class _Record:
     """Up to then, all that had changed is in `bases`."""
     git_since_ns: int = 0
     """Git's own files have differed since then at the earliest; 0 if they do not."""
-    given: dict[str, str] = field(default_factory=dict[str, str])
+    given_hashes: dict[str, str] = field(default_factory=dict[str, str])
     """Unsaved texts that were put in at the start, by hash."""
     bases: dict[str, _Base] = field(default_factory=dict[str, _Base])
 
@@ -75,7 +75,7 @@ class IsolatedView:
         self._lock = threading.RLock()
         self._layers = Layers(view, host, folders)
         self._notes = Notes(place, _NOTES)
-        self._record = self._notes.load(_parsed)
+        self._record = self._notes.load(_parse_record)
 
     def open_root(self, folder: Path, documents: Documents) -> int:
         try:
@@ -94,11 +94,11 @@ class IsolatedView:
 
     def end(self, documents: Documents) -> None:  # noqa: ARG002 - another keep needs it.
         with self._lock:
-            self._noted()
+            self._note_changes()
 
-    def waiting(self, documents: Documents) -> Waiting:
+    def pending_changes(self, documents: Documents) -> Waiting:
         with self._lock:
-            return self._waiting(documents)
+            return self._pending_changes(documents)
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         with self._lock:
@@ -108,7 +108,7 @@ class IsolatedView:
                 self._layers.take_out(folder, [path.relative_to(folder) for path in below])
             for path in map(str, paths):
                 notes.bases.pop(path, None)
-                notes.given.pop(path, None)
+                notes.given_hashes.pop(path, None)
             self._give(documents, paths)
             self._keep_notes()
         self._view.refresh()
@@ -144,20 +144,20 @@ class IsolatedView:
         """Put in the unsaved texts of these files, as the editor has them now."""
         texts = documents.unsaved_texts()
         for path in [path for path in paths if path in texts]:
-            data = documents.encoded(path, texts[path])
+            data = documents.encode(path, texts[path])
             self._view.start()
             self._layers.write(path, data)
-            self._current().given[str(path)] = self._notes.put(data)
+            self._current().given_hashes[str(path)] = self._notes.put(data)
 
     def _current(self) -> _Record:
         if self._record is None:
             self._record = _Record(since_ns=time.time_ns())
         return self._record
 
-    def _noted(self) -> list[tuple[Path, Collected]]:
+    def _note_changes(self) -> list[tuple[Path, Collected]]:
         """Return what the layers have, after noting what each new change began with."""
         notes, now = self._current(), time.time_ns()
-        rows = [*self._collected()]
+        rows = [*self._collect_all()]
         folder_changes = [
             (folder, change) for folder, collection in rows for change in collection.changes
         ]
@@ -172,20 +172,20 @@ class IsolatedView:
         self._keep_notes()
         return rows
 
-    def _collected(self) -> Iterator[tuple[Path, Collected]]:
+    def _collect_all(self) -> Iterator[tuple[Path, Collected]]:
         notes = self._current()
         for folder in self._folders:
             if not self._view.upper(folder).is_dir():
                 continue
-            hash_by_path = {Path(path): sha256 for path, sha256 in notes.given.items()}
+            hash_by_path = {Path(path): sha256 for path, sha256 in notes.given_hashes.items()}
             collection = self._layers.collect(folder, hash_by_path, notes.since_ns)
             for name in collection.same:
-                notes.given.pop(str(folder / name), None)
+                notes.given_hashes.pop(str(folder / name), None)
             yield folder, collection
 
     def _base(self, folder: Path, change: Change) -> _Base:
         path, before = folder / change.name, change.before
-        if base_hash := self._current().given.get(str(path)):
+        if base_hash := self._current().given_hashes.get(str(path)):
             return _Base("file", before.mode if before else 0o644, base_hash)
         if before is None:
             return _Base(None)
@@ -197,9 +197,9 @@ class IsolatedView:
         sha256 = None if data is None else self._notes.put(data)
         return _Base(before.kind, before.mode, sha256, before.size)
 
-    def _waiting(self, documents: Documents) -> Waiting:
+    def _pending_changes(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
-        rows = self._noted()
+        rows = self._note_changes()
         for folder, collection in rows:
             for change in collection.changes:
                 path = folder / change.name
@@ -212,7 +212,7 @@ class IsolatedView:
                     left_out[path] = why
                     continue
                 after = content(self._view.upper(folder), change.name, change.after)
-                changes[path] = described(
+                changes[path] = describe_change(
                     documents, path, since, self._notes.content(base.sha256), after
                 )
         of_git = [(folder, collection.git) for folder, collection in rows if collection.git]
@@ -242,9 +242,9 @@ class IsolatedView:
 
 def _with_line_ends(old: str, text: str) -> str:
     """Return a text with LF line ends with those of another one."""
-    return applied(old, located(old, lambda plain: [TextEdit(0, len(plain), text)]))
+    return apply_edits(old, locate_edits(old, lambda plain: [TextEdit(0, len(plain), text)]))
 
 
-def _parsed(notes: Json) -> _Record:
+def _parse_record(notes: Json) -> _Record:
     bases = {path: _Base(**base) for path, base in notes["bases"].items()}
     return _Record(notes["since_ns"], notes.get("git_since_ns", 0), notes["given"], bases)

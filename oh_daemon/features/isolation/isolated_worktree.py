@@ -19,7 +19,7 @@ from oh_daemon.features.pending_changes.changed_files import (
     MAX_BYTES,
     cannot_land,
     content,
-    described,
+    describe_change,
 )
 from oh_daemon.features.pending_changes.upper_layer import Change, Entry, entry_of
 from oh_daemon.features.sandbox import layer
@@ -29,7 +29,7 @@ from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.git import run_git
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.paths import real_path, shown
+from oh_daemon.workspace.paths import printable, real_path
 
 LACKS = (
     "It has what git ignores and submodules not, and its path is another one. Nothing keeps"
@@ -77,13 +77,13 @@ class Worktree:
         self._place = place
         self._lock = threading.RLock()
         self._notes = Notes(place, _NOTES)
-        self._trees = self._notes.load(_parsed)
+        self._trees = self._notes.load(_parse_trees)
 
     @property
     def notice(self) -> tuple[str, str, str]:
         """See `isolated_files.IsolatedFiles`."""
         trees = self._current().trees
-        where = ", ".join(f"{shown(tree.place)} for {shown(tree.folder)}" for tree in trees)
+        where = ", ".join(f"{printable(tree.place)} for {printable(tree.folder)}" for tree in trees)
         note = _NOTE.format(where=where, lacks=LACKS)
         return f"Isolated in a git worktree, branch {self.branch}", f"{where}. {LACKS}", note
 
@@ -96,7 +96,9 @@ class Worktree:
         try:
             return os.open(self.for_programs(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError as exc:
-            raise ToolError(f"the worktree of {shown(folder)!r} is gone: {exc.strerror}") from exc
+            raise ToolError(
+                f"the worktree of {printable(folder)!r} is gone: {exc.strerror}"
+            ) from exc
 
     def for_programs(self, path: Path) -> Path:
         real = real_path(path)
@@ -113,18 +115,18 @@ class Worktree:
                 notes.trees.append(self._tree(folder, number))
             self._trees = notes
             for tree in notes.trees:
-                names = self._changed(Path(tree.folder), "HEAD")
+                names = self._changed_names(Path(tree.folder), "HEAD")
                 self.settle([Path(tree.folder, name) for name in names], documents)
             self.settle([*documents.unsaved_texts()], documents)
 
     def end(self, documents: Documents) -> None: ...
 
-    def waiting(self, documents: Documents) -> Waiting:
+    def pending_changes(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         with self._lock:
             for tree in self._current().trees:
-                names = self._changed(tree.place, tree.commit)
-                content_by_name = self._committed(tree, names)
+                names = self._changed_names(tree.place, tree.commit)
+                content_by_name = self._committed_contents(tree, names)
                 for name in names:
                     path = Path(tree.folder, name)
                     pending_change = self._change(tree, name, path, content_by_name.get(name))
@@ -134,7 +136,7 @@ class Worktree:
                     if why := cannot_land(change):
                         left_out[path] = why
                     else:
-                        changes[path] = described(documents, path, change, before, after)
+                        changes[path] = describe_change(documents, path, change, before, after)
         return Waiting(changes, left_out)
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
@@ -169,7 +171,7 @@ class Worktree:
     def _tree_of(self, path: Path) -> _Tree:
         trees = [tree for tree in self._current().trees if path.is_relative_to(tree.folder)]
         if not trees:
-            raise ToolError(f"{shown(path)!r} is in no worktree of this conversation")
+            raise ToolError(f"{printable(path)!r} is in no worktree of this conversation")
         return max(trees, key=lambda tree: len(tree.folder))
 
     def _tree(self, folder: Path, number: int) -> _Tree:
@@ -181,7 +183,7 @@ class Worktree:
         self._git(folder, "worktree", "add", "--quiet", "-b", branch, str(tree), commit)
         return _Tree(str(folder), str(top), str(tree), str(folder.relative_to(top)), commit)
 
-    def _changed(self, folder: Path, commit: str) -> list[str]:
+    def _changed_names(self, folder: Path, commit: str) -> list[str]:
         """Return what differs from a commit below a folder, but for what git ignores."""
         tracked_names = self._git(
             folder, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--", "."
@@ -190,7 +192,9 @@ class Worktree:
         names = os.fsdecode(tracked_names + new).split("\0")
         return sorted({name for name in names if name and not name.endswith("/")})
 
-    def _committed(self, tree: _Tree, names: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+    def _committed_contents(
+        self, tree: _Tree, names: Sequence[str]
+    ) -> dict[str, tuple[int, bytes]]:
         """Return mode and content of those names that the commit has."""
         files: dict[str, tuple[int, bytes]] = {}
         output = self._git(tree.place, "ls-tree", "-r", "-z", tree.commit, "--", ".")
@@ -205,7 +209,7 @@ class Worktree:
     def _change(
         self, tree: _Tree, name: str, path: Path, committed_content: tuple[int, bytes] | None
     ) -> tuple[Change, bytes | None, bytes | None] | None:
-        after, new = _found(tree.place, name)
+        after, new = _entry_and_content(tree.place, name)
         mode, data = committed_content or (0o100644, None)
         bases = self._current().bases
         if str(path) in bases:
@@ -221,9 +225,9 @@ class Worktree:
     def _as_on_disk(self, path: Path, documents: Documents) -> bytes | None:
         """Give the worktree what the user sees at a path; return that content."""
         target, unsaved_text = self.for_programs(path), documents.unsaved_texts().get(path)
-        entry, data = _found(path.parent, path.name)
+        entry, data = _entry_and_content(path.parent, path.name)
         if unsaved_text is not None:
-            data = documents.encoded(path, unsaved_text)
+            data = documents.encode(path, unsaved_text)
             entry = entry or Entry("file", 0o644, len(data))
         with suppress(FileNotFoundError):
             target.unlink()
@@ -243,7 +247,9 @@ class Worktree:
         except ToolError as exc:
             raise ToolError(f"the worktree cannot be used: {exc.message}") from exc
         if result.exit_code != 0:
-            raise ToolError(f"`git {words[0]}` ended with {result.exit_code} in {shown(folder)!r}")
+            raise ToolError(
+                f"`git {words[0]}` ended with {result.exit_code} in {printable(folder)!r}"
+            )
         return result.stdout
 
     def _keep_notes(self) -> None:
@@ -260,10 +266,10 @@ def has_commit(host: Spawner, folder: Path) -> bool:
         return False
 
 
-def _found(folder: Path, name: str) -> tuple[Entry | None, bytes | None]:
+def _entry_and_content(folder: Path, name: str) -> tuple[Entry | None, bytes | None]:
     """Return what stands under a name below a folder, without following a link."""
     try:
-        with layer.opened(folder) as root, layer.named(root, name) as place:
+        with layer.open_folder(folder) as root, layer.open_named(root, name) as place:
             entry = entry_of(root, name, os.fstat(place))
         is_large = entry is not None and entry.size > MAX_BYTES
         return entry, None if is_large else content(folder, Path(name), entry)
@@ -278,6 +284,6 @@ def _entry(mode: int, data: bytes) -> Entry:
     return Entry("file", stat.S_IMODE(mode), len(data))
 
 
-def _parsed(record: Json) -> _Trees:
+def _parse_trees(record: Json) -> _Trees:
     trees = [_Tree(**tree) for tree in record["trees"]]
     return _Trees(record["branch"], trees, record["bases"])

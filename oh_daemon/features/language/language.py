@@ -31,9 +31,9 @@ from oh_daemon.protocol.language_servers import (
     parse_answer,
 )
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.excerpts import capped
-from oh_daemon.workspace.paths import path_from_uri, real_path, shown
-from oh_daemon.workspace.text_changes import escaped, with_newlines
+from oh_daemon.workspace.excerpts import cap_text
+from oh_daemon.workspace.paths import path_from_uri, printable, real_path
+from oh_daemon.workspace.text_changes import escape_text, with_newlines
 
 _MAX_LINE_CHARS = 200
 _MAX_LINES_NAMED = 10
@@ -71,7 +71,7 @@ class CodePlaces:
 
     def name(self, uri: str) -> str:
         real = self.path(uri)
-        return self._folders.name(real) if real else shown(path_from_uri(uri) or uri)
+        return self._folders.name(real) if real else printable(path_from_uri(uri) or uri)
 
     def text(self, uri: str) -> str | None:
         """Return the newest text; None when it must not or cannot be read."""
@@ -99,7 +99,7 @@ class CodePlaces:
             return f"{self.name(uri)}:{line + 1}{note}"
         lines = with_newlines(text).split("\n")
         source_line = lines[line].strip()[:_MAX_LINE_CHARS] if line < len(lines) else ""
-        return f"{self.name(uri)}:{line + 1}: {escaped(source_line)}"
+        return f"{self.name(uri)}:{line + 1}: {escape_text(source_line)}"
 
 
 def offset_of(text: str, symbol: str, line: int | None) -> int:
@@ -221,7 +221,7 @@ class Problems:
             for each in _SEVERITIES
             if (n := n_by_severity[each])
         ]
-        return "\n".join([", ".join(counts), *limited(rows, _MAX_ROWS)])
+        return "\n".join([", ".join(counts), *limit_rows(rows, _MAX_ROWS)])
 
     def watch(self, paths: Iterable[Path], cancel: CancelToken) -> Callable[[], str]:
         """Note what is reported for open documents; the returned function renders what is new.
@@ -230,21 +230,21 @@ class Problems:
         """
         shown_ones = [path for path in paths if self._documents.look(path).document]
         open_paths = [self._folders.as_opened(path) for path in shown_ones]
-        before = self._reported(open_paths, cancel)
+        before = self._report(open_paths, cancel)
         if before is None:
             return str
         earlier = Counter(_same(each) for _, diagnostics in before for each in diagnostics)
 
         def news() -> str:
             places, rows = CodePlaces(self._documents, self._servers), list[str]()
-            for uri, diagnostics in self._reported(open_paths, cancel) or ():
-                rows += self.render(places, uri, list(_added(earlier, diagnostics)))
+            for uri, diagnostics in self._report(open_paths, cancel) or ():
+                rows += self.render(places, uri, list(_new_diagnostics(earlier, diagnostics)))
             head = ["The editor shows new problems since this edit:"] if rows else []
-            return "\n".join([*head, *limited(rows, _MAX_NEW)])
+            return "\n".join([*head, *limit_rows(rows, _MAX_NEW)])
 
         return news
 
-    def _reported(
+    def _report(
         self, paths: Sequence[Path], cancel: CancelToken
     ) -> Sequence[tuple[str, Sequence[Diagnostic]]] | None:
         if not paths:
@@ -266,13 +266,15 @@ class Problems:
     @staticmethod
     def _row(places: CodePlaces, uri: str, diagnostic: Diagnostic) -> str:
         place = f"{diagnostic.range.start.line + 1}:{places.column(uri, diagnostic.range)}"
-        message = escaped(diagnostic.message[:_MAX_MESSAGE_CHARS]).replace("\n", "\n    ")
-        origin = " ".join(shown(str(part)) for part in (diagnostic.source, diagnostic.code) if part)
+        message = escape_text(diagnostic.message[:_MAX_MESSAGE_CHARS]).replace("\n", "\n    ")
+        origin = " ".join(
+            printable(str(part)) for part in (diagnostic.source, diagnostic.code) if part
+        )
         row = f"{places.name(uri)}:{place} {_severity(diagnostic)} {message}"
         return f"{row} [{origin}]" if origin else row
 
 
-def _added(
+def _new_diagnostics(
     earlier: Counter[tuple[object, ...]], diagnostics: Iterable[Diagnostic]
 ) -> Iterator[Diagnostic]:
     """Yield the problems that are not among the known ones, each of which counts only once."""
@@ -313,7 +315,7 @@ class _Lookup:
         rows = dict.fromkeys(places.render(*_target(each)) for each in locations)
         if not rows:
             return f"No {args['operation']} of {args['symbol']!r} is known to the language servers."
-        return "\n".join(limited(list(rows), _MAX_ROWS))
+        return "\n".join(limit_rows(list(rows), _MAX_ROWS))
 
     def _hover(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
         hover: Hover | None = self._ask(args, places, Hover | None, cancel)
@@ -321,7 +323,7 @@ class _Lookup:
             return f"The language servers say nothing about {args['symbol']!r}."
         contents = hover.contents if isinstance(hover.contents, tuple) else (hover.contents,)
         texts = [each.value if isinstance(each, Marked) else each for each in contents]
-        return capped(escaped("\n\n".join(texts)), "this", _MAX_HOVER_BYTES)
+        return cap_text(escape_text("\n\n".join(texts)), "this", _MAX_HOVER_BYTES)
 
     def _symbols(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
         if ("path" in args) == ("query" in args):
@@ -337,7 +339,7 @@ class _Lookup:
         rows = [
             row for symbol in symbols for row in _outline(symbol, places, is_one_file=bool(about))
         ]
-        return "\n".join(limited(rows, _MAX_SYMBOLS)) or "No symbols are known there."
+        return "\n".join(limit_rows(rows, _MAX_SYMBOLS)) or "No symbols are known there."
 
     def _ask(self, args: Json, places: CodePlaces, shape: Any, cancel: CancelToken) -> Any:
         path, position = places.find(args)
@@ -358,9 +360,9 @@ def _outline(
     symbol: CodeSymbol, places: CodePlaces, *, is_one_file: bool, indent: str = ""
 ) -> Iterable[str]:
     kind = _KINDS[symbol.kind] if 0 < symbol.kind < len(_KINDS) else _KINDS[0]
-    what = f"{kind} {shown(symbol.name)}"
+    what = f"{kind} {printable(symbol.name)}"
     if symbol.container_name:
-        what += f" in {shown(symbol.container_name)}"
+        what += f" in {printable(symbol.container_name)}"
     span = symbol.location.range if symbol.location else symbol.range
     line = span.start.line + 1 if span else 1
     if is_one_file or symbol.location is None:
@@ -371,7 +373,7 @@ def _outline(
         yield from _outline(child, places, is_one_file=is_one_file, indent=indent + "  ")
 
 
-def limited(rows: Sequence[str], limit: int) -> list[str]:
+def limit_rows(rows: Sequence[str], limit: int) -> list[str]:
     """Return the first rows, and a last one that says how many more there are."""
     more = len(rows) - limit
     return [*rows[:limit], *([f"[{more:,} more]"] if more > 0 else [])]

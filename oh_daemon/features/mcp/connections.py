@@ -71,17 +71,17 @@ class Surroundings:
         For a process, `stderr_lines` gets its lines of stderr, and `on_end` is called when it ends.
         """
         if settings.command is None:
-            return self._dialled(settings, sign_in)
-        return piped(lambda fds: self._spawned(settings, fds), stderr_lines, on_end)
+            return self._dial(settings, sign_in)
+        return connect_pipes(lambda fds: self._spawn(settings, fds), stderr_lines, on_end)
 
-    def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
+    def _spawn(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
         spawner, settings = self.prepare(settings) if self.prepare else (self.spawner, settings)
         own = self._all_filled(settings.env)
-        argv = [settings.command or "", *map(self._filled, settings.args)]
+        argv = [settings.command or "", *map(self._fill_variables, settings.args)]
         return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
 
     @asynccontextmanager
-    async def _dialled(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
+    async def _dial(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
         """Connect over HTTP. The mcp package follows redirects only within the same origin."""
         import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
         from mcp.client.sse import sse_client  # noqa: PLC0415
@@ -90,7 +90,7 @@ class Surroundings:
         url = settings.url or ""
         headers = self._all_filled(settings.headers)
 
-        async def look(response: httpx2.Response) -> None:
+        async def check_response(response: httpx2.Response) -> None:
             if response.status_code == HTTPStatus.UNAUTHORIZED:
                 sign_in.on_refused()
 
@@ -101,7 +101,9 @@ class Surroundings:
         ) -> httpx2.AsyncClient:
             # With `auth`, a refusal is part of the OAuth flow, which itself reports when it needs
             # the user.
-            hooks = {"request": [only_where_public(url)]} if auth else {"response": [look]}
+            hooks = (
+                {"request": [only_where_public(url)]} if auth else {"response": [check_response]}
+            )
             return httpx2.AsyncClient(
                 headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
             )
@@ -126,9 +128,9 @@ class Surroundings:
         for name, value in values.items():
             if SECRET_NAME.search(name) and not _VARIABLE.search(value):
                 self.masker.add(value)
-        return {name: self._filled(value) for name, value in values.items()}
+        return {name: self._fill_variables(value) for name, value in values.items()}
 
-    def _filled(self, text: str) -> str:
+    def _fill_variables(self, text: str) -> str:
         """Replace each `${NAME}` with its value; an unknown name stays as it is written."""
 
         def value(match: re.Match[str]) -> str:
@@ -157,7 +159,7 @@ Spawn = Callable[[Sequence[int]], Process]
 
 
 @asynccontextmanager
-async def piped(
+async def connect_pipes(
     spawn: Spawn, stderr_lines: deque[str], on_end: Callable[[], None]
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """Start a process with `spawn`, and yield the streams of messages from and to it.
@@ -174,7 +176,7 @@ async def piped(
                 their_in, our_in = _pipe(read_by=server_ends, written_by=own_ends)
                 our_out, their_out = _pipe(read_by=own_ends, written_by=server_ends)
                 our_err, their_err = _pipe(read_by=own_ends, written_by=server_ends)
-            process = await _started(spawn, (their_in, their_out, their_err))
+            process = await _start_process(spawn, (their_in, their_out, their_err))
         own_ends.pop_all()
     writer = await open_writer(our_in)
     (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
@@ -206,7 +208,7 @@ def _pipe(*, read_by: ExitStack, written_by: ExitStack) -> tuple[int, int]:
     return ends
 
 
-async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
+async def _start_process(spawn: Spawn, descriptors: Sequence[int]) -> Process:
     starting = asyncio.ensure_future(asyncio.to_thread(spawn, descriptors))
     try:
         return await asyncio.shield(starting)
@@ -259,7 +261,7 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[tuple[bytes, bo
 
 async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller: Any) -> None:
     """Pass messages on; for one that is too long, `to_caller` gets the error that answers it."""
-    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `piped`.
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `connect_pipes`.
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
 
     async with to_session:

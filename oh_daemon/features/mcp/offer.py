@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from oh_daemon.kernel.ports import Json, ToolSpec
 from oh_daemon.kernel.tool_calls import schema_flaw
 from oh_daemon.protocol.mcp import McpServerSettings
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 MAX_TOOLS = 128
 MAX_SCHEMA_BYTES = 64 << 10
@@ -68,7 +68,7 @@ def choose_tools(
         if problem is None:
             tools[name] = Offered(_spec(name, server, tool), own_name, digest)
         elif len(left_out) < MAX_TOOLS:
-            left_out.append(f"{shown(own_name)[:_MAX_NAME]}: {problem}")
+            left_out.append(f"{printable(own_name)[:_MAX_NAME]}: {problem}")
     return Offer(tuple(tools.values()), tuple(left_out), digests)
 
 
@@ -80,7 +80,7 @@ def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None
     if not isinstance(tool.get("inputSchema"), dict) or not tool.get("name"):
         return "it has no name or no input schema"
     if hashlib.sha256(text.encode()).hexdigest() != digest:
-        says = shown(str(tool.get("description")))[:200]
+        says = printable(str(tool.get("description")))[:200]
         return f"it changed since it was first offered; mcp/restart takes the new one: {says!r}"
     return input_schema_problem(tool["inputSchema"])
 
@@ -92,7 +92,7 @@ def input_schema_problem(schema: Json) -> str | None:
 
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:
     hints: Json = tool.get("annotations") or {}
-    description = shown(str(tool.get("description") or ""), allowed="\n\t")
+    description = printable(str(tool.get("description") or ""), allowed="\n\t")
     schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
     return ToolSpec(
         name,

@@ -20,7 +20,7 @@ from oh_daemon.features.mcp.offer import Offered, choose_tools
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerInfo, McpServerSettings, McpStatus
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Server:
         self._task: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         """Held while it starts or stops, so that each caller ends what an earlier one began."""
-        self._ended = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._has_run = False
         self._digests: dict[str, str] = {}
         self._stderr_lines: deque[str] = deque(maxlen=20)
@@ -111,7 +111,7 @@ class Server:
 
     def _begin(self) -> None:
         self._digests = {}
-        self._say("starting")
+        self._notify("starting")
         self._task = asyncio.create_task(self._live(), name=f"mcp-{self.name}")
 
     async def stop(self) -> None:
@@ -125,7 +125,7 @@ class Server:
             task.cancel()
             await asyncio.wait([task])
         self._sign_in.end()
-        self._say("disabled")
+        self._notify("disabled")
 
     async def call(self, tool: str, args: Json) -> Json:
         """Call a tool and return its result in MCP's form. Raises `ToolError`."""
@@ -156,7 +156,7 @@ class Server:
             ) from None
         except MCPError as exc:
             if exc.code == _CONNECTION_CLOSED:
-                self._ended.set()
+                self._has_ended.set()
                 what = _SIGN_IN if self._sign_in.is_needed else "it is started again"
                 raise ToolError(f"{self.name!r} is gone; {what}") from exc
             raise ToolError(f"{self.name!r} refused the call: {exc}") from exc
@@ -165,10 +165,10 @@ class Server:
 
     def _on_refused(self) -> None:
         if self._sign_in.is_needed:
-            self._say("authRequired", _SIGN_IN)
+            self._notify("authRequired", _SIGN_IN)
         if self._client is not None:
             # With server-sent events, the refused call would wait in vain for its answer.
-            self._ended.set()
+            self._has_ended.set()
 
     async def _live(self) -> None:
         """Connect, and reconnect a few times when the connection breaks."""
@@ -180,15 +180,15 @@ class Server:
             is_hopeless = not (has_ever_run if is_far else self._has_run)
             if (is_hopeless and not self._sign_in.has_news) or self._sign_in.is_needed:
                 break
-            self._say("starting", error)
+            self._notify("starting", error)
             await asyncio.sleep(2**n_restart * _BACKOFF_S)
             error = await self._session()
         logger.warning("MCP server %s: %s", self.name, error)
         self._sign_in.end()
         if self._sign_in.is_needed:
-            self._say("authRequired", f"{error}; {_SIGN_IN}")
+            self._notify("authRequired", f"{error}; {_SIGN_IN}")
         else:
-            self._say("failed", error)
+            self._notify("failed", error)
 
     async def _session(self) -> str:
         """Hold one connection from start to end, and return why it ended."""
@@ -196,14 +196,14 @@ class Server:
         await asyncio.to_thread(import_module, "mcp.client")
         from mcp.client import Client  # noqa: PLC0415
 
-        self._ended.clear()
+        self._has_ended.clear()
         self._has_run = False
         limit_s = self.settings.start_timeout_s + self._sign_in.patience_s
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(limit_s):
                     transport = self._around.connect(
-                        self.settings, self._sign_in, self._stderr_lines, self._ended.set
+                        self.settings, self._sign_in, self._stderr_lines, self._has_ended.set
                     )
                     client = Client(transport, message_handler=self._on_message, cache=None)
                     await stack.enter_async_context(client)
@@ -212,15 +212,15 @@ class Server:
                 self._client, self._has_run = client, True
                 self.has_resources = client.server_capabilities.resources is not None
                 self._sign_in.end()
-                self._say("running")
+                self._notify("running")
                 listening = asyncio.create_task(self._listen(client))
                 try:
-                    await self._ended.wait()
+                    await self._has_ended.wait()
                 finally:
                     # From here on, neither calls nor steps regard the server as running.
                     self._client = None
                     if not self._sign_in.is_needed:
-                        self._say("starting")
+                        self._notify("starting")
                     listening.cancel()
         except TimeoutError:
             return f"it did not start within {limit_s:g} s{self._last_words()}"
@@ -266,7 +266,7 @@ class Server:
         await self._list_tools(client)
         self._on_change()
 
-    def _say(
+    def _notify(
         self,
         status: McpStatus,
         error: str | None = None,
@@ -274,7 +274,7 @@ class Server:
         if status in {"disabled", "authRequired", "failed"}:
             self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
-        error = error and shown(self._around.masker.mask(error), allowed="\n")
+        error = error and printable(self._around.masker.mask(error), allowed="\n")
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()
 

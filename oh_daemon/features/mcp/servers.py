@@ -29,7 +29,7 @@ from oh_daemon.kernel.ports import (
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import InvalidParamsError, ToolError, UserError
 from oh_daemon.protocol.mcp import McpServerInfo, McpServerSettings
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 _MAX_LISTED = 500
 _MAX_PAUSE_S = 300.0
@@ -79,8 +79,9 @@ class ResourceTool:
 
 def _render_list(resources: Sequence[Json]) -> str:
     lines = [
-        f"{shown(str(each.get('uri') or each.get('uriTemplate')))}  {shown(str(each.get('name')))}"
-        f"  {shown(str(each.get('description') or ''))[:200]}".rstrip()
+        f"{printable(str(each.get('uri') or each.get('uriTemplate')))}"
+        f"  {printable(str(each.get('name')))}"
+        f"  {printable(str(each.get('description') or ''))[:200]}".rstrip()
         for each in resources[:_MAX_LISTED]
     ]
     if len(resources) > _MAX_LISTED:
@@ -117,9 +118,9 @@ class McpServers:
         self.run_on_loop = run
         self._settings = settings
         self._surroundings = surroundings
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._servers: dict[str, Server] = {}
-        self._switched: dict[str, bool] = {}
+        self._enabled_by_name: dict[str, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called on the io loop whenever the status or tools of a server change."""
         self.open_page: Callable[[str], bool] = lambda _url: False
@@ -157,9 +158,9 @@ class McpServers:
         while old := [n for n, s in self._servers.items() if settings_by_name.get(n) != s.settings]:
             await self._servers.pop(old[0]).stop()
         for name in settings_by_name.keys() - self._servers.keys():
-            server = Server(name, settings_by_name[name], self._surroundings, self._tell)
+            server = Server(name, settings_by_name[name], self._surroundings, self._notify)
             self._servers[name] = server
-            if self._switched.get(name, server.settings.enabled):
+            if self._enabled_by_name.get(name, server.settings.enabled):
                 await server.start()
 
     def infos(self) -> tuple[McpServerInfo, ...]:
@@ -172,8 +173,8 @@ class McpServers:
 
         Those that failed are tried again from time to time, and nobody waits for them.
         """
-        with cancel.notifying(self._changed), self._changed:
-            self._changed.wait_for(
+        with cancel.notifying(self._condition), self._condition:
+            self._condition.wait_for(
                 lambda: cancel.is_cancelled or not self._is_starting(), self.wait_s
             )
         cancel.raise_if_cancelled()
@@ -208,16 +209,16 @@ class McpServers:
 
     def set_enabled(self, name: str, *, is_enabled: bool) -> None:
         """Switch a server on or off until the daemon ends; the settings do not change."""
-        self._switched[name] = is_enabled
-        server = self._named(name)
+        self._enabled_by_name[name] = is_enabled
+        server = self._require_server(name)
         self.run_on_loop(server.start() if is_enabled else server.stop(), CancelToken())
 
     def restart(self, name: str) -> None:
-        self.run_on_loop(self._named(name).start(), CancelToken())
+        self.run_on_loop(self._require_server(name).start(), CancelToken())
 
     def authenticate(self, name: str) -> str | None:
         """Let the user sign in again; return the page for it, None if the server asks for none."""
-        server = self._named(name)
+        server = self._require_server(name)
         if server.settings.url is None:
             raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
         url = self.run_on_loop(server.authenticate(), CancelToken())
@@ -231,14 +232,14 @@ class McpServers:
         """
         if url := self.authenticate(name):
             show(url)
-        server = self._named(name)
-        with self._changed:
-            self._changed.wait_for(lambda: server.is_settled)
+        server = self._require_server(name)
+        with self._condition:
+            self._condition.wait_for(lambda: server.is_settled)
         if server.info.status != "running":
             raise UserError(f"the MCP server {name!r} is left out: {server.info.error}")
         return server.info
 
-    def _named(self, name: str) -> Server:
+    def _require_server(self, name: str) -> Server:
         self.begin()
         if name not in self._servers:
             names = ", ".join(sorted(self._servers)) or "none is set"
@@ -257,9 +258,9 @@ class McpServers:
         if servers:
             self.run_on_loop(stop(), CancelToken())
 
-    def _tell(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+    def _notify(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
         self.on_change()
 
 

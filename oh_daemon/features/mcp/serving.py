@@ -62,7 +62,7 @@ def _server(tools: Tools) -> Any:
     from mcp.server.lowlevel import Server  # noqa: PLC0415
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
-        mcp_tools = [_listed(spec) for spec in tools.specs]
+        mcp_tools = [_describe_tool(spec) for spec in tools.specs]
         return types.ListToolsResult.model_validate({"tools": mcp_tools})
 
     async def call_tool(
@@ -86,7 +86,7 @@ def _server(tools: Tools) -> Any:
     )
 
 
-def _listed(spec: ToolSpec) -> Json:
+def _describe_tool(spec: ToolSpec) -> Json:
     """Describe a tool; clients ask their users about those marked as destructive."""
     hints = {"readOnlyHint": spec.read_only, "destructiveHint": not spec.read_only}
     return {

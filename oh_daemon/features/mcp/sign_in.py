@@ -114,7 +114,7 @@ class SignIn:
         async def wait_for_browser() -> Any:
             if browser is None:
                 raise ToolError("the user must sign in again")
-            return await browser.returned()
+            return await browser.wait_for_return()
 
         uris = [browser.redirect_uri] if browser else self._ways_back
         metadata = OAuthClientMetadata.model_validate(
@@ -227,7 +227,7 @@ class _Browser:
         """Accept only a browser that comes from `url`, which its `state` parameter proves."""
         [self._state] = parse_qs(urlsplit(url).query)["state"]
 
-    async def returned(self) -> Any:
+    async def wait_for_return(self) -> Any:
         """Wait for the browser and return what it brought. Raises `ToolError`."""
         from mcp.shared.auth import AuthorizationCodeResult  # noqa: PLC0415 - see `SignIn`.
 
@@ -277,7 +277,7 @@ def only_where_public(server_url: str) -> Callable[[Any], Awaitable[None]]:
     """
     server = urlsplit(server_url)
 
-    async def look(request: Any) -> None:
+    async def check_request(request: Any) -> None:
         """Raise `ToolError` for a target that this server must not name."""
         url = request.url
         if _origin(str(url)) == _origin(server_url):
@@ -294,7 +294,7 @@ def only_where_public(server_url: str) -> Callable[[Any], Awaitable[None]]:
             " only a server that is there itself may do that"
         )
 
-    return look
+    return check_request
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -52,7 +52,7 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 def _body(call: Call) -> Json:
-    messages = call.prepared
+    messages = call.prepared_messages
     has_prompt = bool(messages) and messages[0]["role"] == "system"
     tools = [tool["function"] for tool in call.tools]
     is_native = call.can.calls_functions

@@ -55,7 +55,7 @@ class _Text:
         self.pieces.append(text)
         return text
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         return "".join(self.pieces) + ("\ufffd" if self.half else "")
 
 
@@ -191,13 +191,13 @@ class Assembly:
     def _text(self, channel: Channel) -> str:
         if channel not in self._shown:
             return ""
-        return self._choices[self._shown[channel]].texts[channel].whole()
+        return self._choices[self._shown[channel]].texts[channel].full_text()
 
     def _feed_rest(self, channel: Channel, key: object, whole: str) -> None:
         """Add what has not come yet of a whole text."""
         parts: list[tuple[Channel, str]] = [(channel, whole)]
         for name, text in split_thinking(whole) if channel == "text" else parts:
-            before = self._choices[key].texts[name].whole()
+            before = self._choices[key].texts[name].full_text()
             if text.strip() != before.strip():
                 self._feed_text(name, key, text.removeprefix(before))
 

@@ -198,10 +198,12 @@ _MAX_LIST_BYTES = 4 << 20
 class _ListedModel(BaseModel):
     """What is said of one model, in the places that servers use; an absent field is unknown."""
 
-    loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
-    configured: int | None = Field(default=None, validation_alias="context_length")
-    served: int | None = Field(default=None, validation_alias="max_model_len")
-    trained: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx_train"))
+    loaded_tokens: int | None = Field(default=None, validation_alias="loaded_context_length")
+    configured_tokens: int | None = Field(default=None, validation_alias="context_length")
+    served_tokens: int | None = Field(default=None, validation_alias="max_model_len")
+    trained_tokens: int | None = Field(
+        default=None, validation_alias=AliasPath("meta", "n_ctx_train")
+    )
     parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
     kinds: list[str] | None = Field(
         default=None, validation_alias=AliasPath("architecture", "input_modalities")
@@ -263,7 +265,7 @@ def parse_models(data: object, model: str) -> Json:
     models = (each for each in _List.model_validate(data).data if _id_of(each) in names)
     its = _ListedModel.model_validate(next(models, dict[str, object]()))
     # A server may send null, 0 or -1 for a window that it does not know.
-    windows = (its.loaded, its.configured, its.served, its.trained)
+    windows = (its.loaded_tokens, its.configured_tokens, its.served_tokens, its.trained_tokens)
     entry = {
         "max_input_tokens": next((size for size in windows if size and size > 0), None),
         "supports_function_calling": its.parameters and "tools" in its.parameters,

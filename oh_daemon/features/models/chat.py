@@ -22,7 +22,7 @@ def chat_fields(call: Call) -> Json:
     """Return the fields of a request but for the model's name and `extra_body`."""
     settings, can = call.settings, call.can
     fields = {
-        "messages": call.prepared,
+        "messages": call.prepared_messages,
         "tools": list(call.tools) or None,
         "tool_choice": call.tool_choice,
         "stop": None if can.calls_functions else list(STOP),
@@ -51,7 +51,7 @@ def _for_provider(fields: Json, provider: Provider, call: Call) -> Json:
     """Change what this provider takes otherwise than OpenAI."""
     fields_left_out = provider.leaves_out
     body = _without(fields, fields_left_out)
-    body["messages"] = [_sent(message, call.can.rules) for message in body["messages"]]
+    body["messages"] = [_sent_message(message, call.can.rules) for message in body["messages"]]
     if "tools" in body and fields_left_out:
         body["tools"] = [_with_schema_without(tool, fields_left_out) for tool in body["tools"]]
     if body.get("tool_choice") == "required":
@@ -84,20 +84,20 @@ def _with_schema_without(tool: Json, names: Collection[str]) -> Json:
     return {**tool, "function": {**function, "parameters": _without(function["parameters"], names)}}
 
 
-def _sent(message: Json, rules: Rules) -> Json:
+def _sent_message(message: Json, rules: Rules) -> Json:
     """Leave out an empty `content`, and give Gemini's signatures back where they came from."""
     message = without_none(message)
     calls: list[Json] = message.get("tool_calls", [])
     if not rules.needs_signatures and not any(SIGNATURE in call["id"] for call in calls):
         return message
-    signed = [_signed(call) for call in calls]
+    signed = [_signed_call(call) for call in calls]
     if calls and rules.needs_signatures:
         # Of parallel calls, only the first has one.
         signed[0] = {"extra_content": _seal(NO_SIGNATURE), **signed[0]}
     return {**message, "tool_calls": signed} if calls else message
 
 
-def _signed(call: Json) -> Json:
+def _signed_call(call: Json) -> Json:
     signature = call["id"].partition(SIGNATURE)[2]
     return {**call, "extra_content": _seal(signature)} if signature else call
 

@@ -57,7 +57,7 @@ class Call:
         return in_text(messages, self.request.tools if is_start else ())
 
     @property
-    def prepared(self) -> list[Json]:
+    def prepared_messages(self) -> list[Json]:
         """The messages to write, prepared for chat completions."""
         _, is_start, is_end = self._part
         prepared = prepare_messages(
@@ -187,20 +187,20 @@ def encoded_body(dialect: Dialect, call: Call, cache: EncodedMessages) -> bytes:
     """Return the body; what was encoded for the conversation's last request is used again."""
     messages, name = call.request.messages, dialect.field
     if messages[0]["role"] != "system" or name in call.settings.extra_body:
-        return encoded(dialect.body(call))
+        return encode_body(dialect.body(call))
 
     def write(part: Part) -> bytes:
         request = replace(call.request, tools=())
         items = dialect.body(replace(call, request=request, part=part))[name]
-        return encoded(items)[1:-1]
+        return encode_body(items)[1:-1]
 
     fields = dialect.body(replace(call, part=Part(messages[:1], is_start=True)))
-    pieces = [encoded(fields.pop(name))[1:-1], *cache.pieces(call, write)]
+    pieces = [encode_body(fields.pop(name))[1:-1], *cache.pieces(call, write)]
     if call.can.quirks.wants_cache_marks:
         n_before, start = cache.last(_MARKED_PIECES)
         pieces[1 + n_before :] = [write(Part(messages[start:], is_end=True))]
     return b'%b,"%b":[%b]}' % (
-        encoded(fields)[:-1],
+        encode_body(fields)[:-1],
         name.encode(),
         b",".join(filter(None, pieces)),
     )
@@ -213,7 +213,7 @@ def _bounds(messages: Sequence[Json], begin: int) -> list[int]:
     return [*range(begin, len(messages))[:1], *(begin + n for n in starts), len(messages)]
 
 
-def encoded(body: Json | list[Json]) -> bytes:
+def encode_body(body: Json | list[Json]) -> bytes:
     try:
         return orjson.dumps(body)
     except TypeError:

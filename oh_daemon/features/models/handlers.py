@@ -12,7 +12,7 @@ from oh_daemon.protocol.errors import ModelUnavailableError, RequestCancelledErr
 def model_list(models: ModelCatalog) -> m.ModelListResult:
     infos = (
         info.model_copy(update={"efforts": tuple(models.efforts_of(info.id)) or None})
-        for info in models.listed()
+        for info in models.model_infos()
     )
     return m.ModelListResult(models=tuple(infos), default=models.default_name())
 

@@ -147,7 +147,7 @@ def request(
     Raises `OSError`, `HTTPException` or what `permit` raises. A connection that rested and turns
     out to be closed is replaced, since nobody has read the request then.
     """
-    parts, route = _parsed(url)
+    parts, route = _parse_url(url)
     target = url if route.is_forwarded else _path_of(parts)
     host = parts.netloc.rpartition("@")[2]
     fields = {"host": host, "accept-encoding": "identity", **headers}
@@ -179,7 +179,7 @@ def proxy_of(url: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _parsed(url: str) -> tuple[SplitResult, _Route]:
+def _parse_url(url: str) -> tuple[SplitResult, _Route]:
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS[parts.scheme]
@@ -222,7 +222,7 @@ class _Wire(io.RawIOBase):
         self._waiter = waiter
 
     def sendall(self, data: bytes) -> None:
-        with self._waiter.waiting(self._sock) as left_s:
+        with self._waiter.wait_for(self._sock) as left_s:
             self._sock.settimeout(left_s)
             self._sock.sendall(data)
 
@@ -234,7 +234,7 @@ class _Wire(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with self._waiter.waiting(self._sock) as left_s:
+        with self._waiter.wait_for(self._sock) as left_s:
             self._sock.settimeout(left_s)
             return self._sock.recv_into(buffer)
 

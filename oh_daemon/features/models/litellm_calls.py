@@ -50,7 +50,7 @@ def litellm_chunks(
         "finds_key": finds_key,
     }
     with closing(ask_litellm(request, cancel, patience)) as answer:
-        messages = _explained(answer, call.settings)
+        messages = _explain_errors(answer, call.settings)
         yield from _chunks(messages, CHAT if is_chat else RESPONSES, call.settings)
 
 
@@ -65,7 +65,7 @@ def _chunks(messages: Iterator[Json], dialect: Dialect, settings: LLMSettings) -
         yield message["chunk"]
 
 
-def _explained(messages: Iterator[Json], settings: LLMSettings) -> Iterator[Json]:
+def _explain_errors(messages: Iterator[Json], settings: LLMSettings) -> Iterator[Json]:
     for message in messages:
         if "failure" in message:
             raise explain(Failure(**message["failure"]), settings)
@@ -103,7 +103,7 @@ def litellm_provider_of(settings: LLMSettings) -> str:
     """Return litellm's name for whoever serves the model. Raises `ModelError` if nobody does."""
     request = {"ask": "provider", "fields": _with_options({}, settings)}
     with closing(ask_litellm(request, CancelToken())) as answer:
-        message = next(_explained(answer, settings))
+        message = next(_explain_errors(answer, settings))
     return str(message["provider"])
 
 

@@ -39,12 +39,12 @@ def main(parent: int) -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What libraries print must not get between the messages.
 
-    def tell(message: Json) -> None:
+    def send(message: Json) -> None:
         out.write(json.dumps(message, default=str).encode() + b"\n")
         out.flush()
 
     loop = asyncio.new_event_loop()
-    accept = partial(loop.call_soon_threadsafe, Serving(loop, tell).take)
+    accept = partial(loop.call_soon_threadsafe, Serving(loop, send).take)
     # It reads during the import, too, and so sees that the daemon has ended.
     threading.Thread(target=_read_all, args=(accept,), name="requests", daemon=True).start()
     load_litellm()
@@ -69,7 +69,7 @@ class Serving:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[Json], None]) -> None:
         self._loop = loop
-        self._tell = report
+        self._send = report
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def take(self, message: Json) -> None:
@@ -82,18 +82,18 @@ class Serving:
             task.cancel()
 
     async def _serve(self, number: int, request: Json) -> None:
-        self._tell({"id": number, "begun": True})
+        self._send({"id": number, "begun": True})
         try:
             async with aclosing(answer(request)) as messages:
                 async for message in messages:
-                    self._tell({"id": number, **message})
+                    self._send({"id": number, **message})
             end: Json = {"end": True}
         except _failure_types() as exc:
             end = {"failure": _failure_of(exc)}
         except Exception as exc:  # noqa: BLE001 - a bug of litellm ends one call.
             traceback.print_exc()
             end = {"bug": f"{type(exc).__name__}: {exc}"}
-        self._tell({"id": number, **end})
+        self._send({"id": number, **end})
 
 
 async def answer(request: Json) -> AsyncGenerator[Json]:
@@ -186,7 +186,7 @@ async def _lines_of(response: Any) -> AsyncGenerator[str]:
     async for data in response.aiter_bytes():
         for line in splitter.feed(data):
             yield line
-    for line in splitter.rest():
+    for line in splitter.take_rest():
         yield line
 
 

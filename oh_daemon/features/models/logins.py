@@ -92,7 +92,7 @@ class Logins:
         return {name: login for name, login in self.all().items() if name != provider}
 
     def _write(self, logins: Mapping[str, Login]) -> None:
-        values = {name: _stored(login) for name, login in logins.items()}
+        values = {name: _fields_to_store(login) for name, login in logins.items()}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if values:
@@ -112,7 +112,7 @@ class Logins:
         return logins
 
 
-def _stored(login: Login) -> dict[str, str]:
+def _fields_to_store(login: Login) -> dict[str, str]:
     values = {name: cast("str | None", getattr(login, field)) for field, name in _NAMES.items()}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -66,7 +66,7 @@ class ModelCatalog(Protocol):
     secrets: dict[str, str]
     """Keys that the editor exposes to models, by variable, such as `OPENAI_API_KEY`."""
 
-    def listed(self) -> Sequence[ModelInfo]: ...
+    def model_infos(self) -> Sequence[ModelInfo]: ...
 
     def default_name(self) -> str | None: ...
 
@@ -127,13 +127,13 @@ class Models:
     def for_trial(self) -> Models:
         """Return the models for one impatient question."""
         settings = self._settings()
-        settings = settings.model_copy(update={"llm": impatient(settings.llm)})
+        settings = settings.model_copy(update={"llm": without_retries(settings.llm)})
         return Models(lambda: settings, self.variables, self._on_key, self._own, self._logins)
 
     def at_address(self, name: str, base_url: str) -> Models:
         """Return the model for a trial at this address, where no key for another may go."""
         now, own = self._settings(), "HOSTED_VLLM_API_KEY"
-        llm = {key: value for key, value in impatient(now.llm).items() if key not in _HIDDEN}
+        llm = {key: value for key, value in without_retries(now.llm).items() if key not in _HIDDEN}
         settings = now.model_copy(update={"llm": {**llm, "baseUrl": base_url}, "profiles": {}})
         keys = {own: self.variables.get(own, "")}
         models = Models(lambda: settings, keys, own=self._own, logins=self._logins)
@@ -226,16 +226,16 @@ class Models:
         if name == DEMO.name:
             return DEMO
         if name.startswith(REPLAY):
-            return self._reused(name, name, lambda: _recorded(name))
+            return self._reuse(name, name, lambda: _recorded_model(name))
         if (router := settings.routers.get(name)) is not None:
             models = {each: self._find(each, path) for each in router.names}
-            return self._reused(name, (router, models), lambda: _route(name, router, models))
+            return self._reuse(name, (router, models), lambda: _route(name, router, models))
         own = self._reach(name)
         profile = settings.profiles.get(name)
         if profile is None:
             return own
         models = (own, *(self._find(each, path) for each in profile.fallbacks))
-        return self._reused(f"profile {name}", models, lambda: WithFallbacks(name, models))
+        return self._reuse(f"profile {name}", models, lambda: WithFallbacks(name, models))
 
     def _reach(self, name: str) -> Model:
         """Return the one model behind the name of a model or a profile, without fallbacks."""
@@ -246,9 +246,9 @@ class Models:
         if settings.key is not None:
             self._on_key(settings.key)
         # Two `SecretStr` compare by their values, so a new key makes a new client.
-        return self._reused(name, settings, lambda: connect(settings, finds_key=self._own is None))
+        return self._reuse(name, settings, lambda: connect(settings, finds_key=self._own is None))
 
-    def _reused(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
+    def _reuse(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
         """Return the earlier model as long as `made_of` is equal; otherwise make a new one."""
         with self._lock:
             if name not in self._cache or self._cache[name][0] != made_of:
@@ -326,7 +326,7 @@ class Models:
         fields = {"api_key": SecretStr(key) if key else None, "base_url": login.base_url}
         return settings.model_copy(update=fields)
 
-    def listed(self) -> tuple[ModelInfo, ...]:
+    def model_infos(self) -> tuple[ModelInfo, ...]:
         """List what can be chosen: the user's profiles and routers first, then models."""
         settings, default = self._settings(), self.default_name()
         own = [*([default] if default else []), *self._login_models]
@@ -355,7 +355,7 @@ def greet(model: Model, cancel: CancelToken | None = None) -> None:
     model.complete(ModelRequest([_HELLO]), Progress(cancel or CancelToken()))
 
 
-def impatient(llm: Json) -> Json:
+def without_retries(llm: Json) -> Json:
     """Return the setting `llm` for a trial, for which nobody waits until a problem has passed."""
     return {"firstTokenTimeoutS": _PATIENCE_S, **llm, "maxAttempts": 1}
 
@@ -411,7 +411,7 @@ def is_free(name: str) -> bool:
     return name == DEMO.name or name.startswith(REPLAY)
 
 
-def _recorded(name: str) -> Model:
+def _recorded_model(name: str) -> Model:
     from oh_daemon.features.replay.recordings import recorded_model  # noqa: PLC0415 - few need it.
 
     return recorded_model(name, Path(name.removeprefix(REPLAY)).expanduser())

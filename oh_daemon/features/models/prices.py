@@ -103,13 +103,13 @@ def _rates(entry: Json, prompt: int, now: datetime) -> Mapping[str, float]:
     tier = next((tier for tier in ranges if prompt <= tier["range"][1]), (ranges or [None])[-1])
     off_peak: Json = entry.get("off_peak_pricing") or {}
     return {
-        **_named(tier or entry),
+        **_named_prices(tier or entry),
         **dict(_above(entry, prompt)),
-        **(_named(off_peak) if _is_off_peak(off_peak, now) else {}),
+        **(_named_prices(off_peak) if _is_off_peak(off_peak, now) else {}),
     }
 
 
-def _named(prices: Json) -> Mapping[str, float]:
+def _named_prices(prices: Json) -> Mapping[str, float]:
     return {name: prices[name] for name in _RATES if prices.get(name) is not None}
 
 

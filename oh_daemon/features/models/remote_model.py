@@ -29,7 +29,13 @@ from oh_daemon.features.models.capabilities import (
     read_live_metadata,
 )
 from oh_daemon.features.models.chat import CHAT
-from oh_daemon.features.models.dialect import Call, Dialect, EncodedMessages, encoded, encoded_body
+from oh_daemon.features.models.dialect import (
+    Call,
+    Dialect,
+    EncodedMessages,
+    encode_body,
+    encoded_body,
+)
 from oh_daemon.features.models.failures import (
     Failure,
     explain,
@@ -75,7 +81,7 @@ class RemoteModel:
         self._settings = settings
         self._finds_key = finds_key
         self._first_delay_s = first_delay_s
-        self._encoded = WeakKeyDictionary[object, EncodedMessages]()
+        self._encoded_messages = WeakKeyDictionary[object, EncodedMessages]()
         """By conversation."""
         self._reliefs = WeakKeyDictionary[object, tuple[Relief, ...]]()
         """What a provider refused before, by conversation."""
@@ -236,8 +242,10 @@ class RemoteModel:
     def _body(self, call: Call, dialect: Dialect) -> bytes:
         history = call.request.history
         if history is None:
-            return encoded(dialect.body(call))
-        return encoded_body(dialect, call, self._encoded.setdefault(history, EncodedMessages()))
+            return encode_body(dialect.body(call))
+        return encoded_body(
+            dialect, call, self._encoded_messages.setdefault(history, EncodedMessages())
+        )
 
     def _headers(self, provider: Provider, dialect: Dialect) -> dict[str, str]:
         settings, token = self._settings, None

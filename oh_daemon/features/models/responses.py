@@ -139,7 +139,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._output: list[Json] = []
-        self._streamed: set[int] = set()
+        self._streamed_indexes: set[int] = set()
         """Indexes of the output parts that came in deltas; other parts come as a whole."""
 
     def chunk(self, event: Json) -> Json:
@@ -147,25 +147,25 @@ class Reader:
         kind, index = event.get("type", ""), event.get("output_index", 0)
         match kind:
             case _ if kind in _CHANNELS:
-                self._streamed.add(index)
+                self._streamed_indexes.add(index)
                 return delta_chunk(**{_CHANNELS[kind]: event["delta"]})
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 return delta_chunk(reasoning_content="\n\n")
             case "response.function_call_arguments.delta":
-                self._streamed.add(index)
+                self._streamed_indexes.add(index)
                 return call_chunk(index, {"arguments": event["delta"]})
             case "response.output_item.added" if event["item"].get("type") == "function_call":
                 item = event["item"]
                 return call_chunk(index, {"name": item["name"]}, item["call_id"])
             case "response.output_item.done":
-                return self._finished(index, event["item"])
+                return self._finish_item(index, event["item"])
             case "response.completed" | "response.incomplete":
                 return self._end(event["response"])
             case _:
                 return {}
 
-    def _finished(self, index: int, item: Json) -> Json:
-        kind, is_new = item.get("type"), index not in self._streamed
+    def _finish_item(self, index: int, item: Json) -> Json:
+        kind, is_new = item.get("type"), index not in self._streamed_indexes
         if kind == "reasoning":
             # Without either it only refers to reasoning that the provider was told not to store.
             if item.get("encrypted_content") or item.get("content"):

@@ -74,7 +74,7 @@ def _flat(schema: Any, root: Json, definitions: dict[str, Json | None]) -> Json 
     properties: Json = {}
     for branch in (*reversed(branches_present), fields):
         properties |= branch.get("properties", {})
-    required_names = sorted({*fields.get("required", ()), *_required(merged_unions)})
+    required_names = sorted({*fields.get("required", ()), *_required_names(merged_unions)})
     other_fields = {name: value for name, value in fields.items() if name not in _REFUSED_ON_TOP}
     flat = {**other_fields, "type": "object", "properties": properties}
     return {**flat, "required": required_names} if required_names else flat
@@ -86,7 +86,7 @@ def _definition(ref: str, root: Json) -> Any:
     return root.get(where, {}).get(name) if where in {"$defs", "definitions"} else None
 
 
-def _required(unions: dict[str, list[Json | None]]) -> set[str]:
+def _required_names(unions: dict[str, list[Json | None]]) -> set[str]:
     """Return what all of an `allOf` requires, and what every branch of another union does."""
     names = set[str]()
     for union, branches in unions.items():

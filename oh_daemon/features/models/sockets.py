@@ -54,7 +54,7 @@ class Waiter:
         return self._left_s()
 
     @contextmanager
-    def waiting(self, *sockets: socket.socket) -> Generator[float]:
+    def wait_for(self, *sockets: socket.socket) -> Generator[float]:
         """Let a cancel end a wait for these sockets, which may take the yielded seconds."""
         with self._lock:
             self._sockets = sockets
@@ -131,7 +131,7 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
                 if code not in (0, errno.EINPROGRESS):
                     trying.popitem()[1].close()
                     continue
-            for ready in _connected(trying, waiter, _STAGGER_S if remaining else None):
+            for ready in _connect_address(trying, waiter, _STAGGER_S if remaining else None):
                 one = trying.pop(ready)
                 code = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code == 0:
@@ -145,14 +145,14 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
     raise OSError(code, os.strerror(code))
 
 
-def _connected(
+def _connect_address(
     trying: Mapping[int, socket.socket], waiter: Waiter, at_most_s: float | None
 ) -> list[int]:
     """Return the descriptors of the sockets that connected or failed; none after `at_most_s`."""
     poll = select.poll()
     for one in trying:
         poll.register(one, select.POLLOUT)
-    with waiter.waiting(*trying.values()) as left_s:
+    with waiter.wait_for(*trying.values()) as left_s:
         ready = poll.poll(1000 * (left_s if at_most_s is None else min(left_s, at_most_s)))
     return [descriptor for descriptor, _ in ready]
 
@@ -161,7 +161,7 @@ def encrypt(sock: socket.socket, host: str, port: int, waiter: Waiter) -> ssl.SS
     """Return the connection with TLS. Raises `CannotConnectError`; the socket is closed then."""
     secure = tls_context().wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
     try:
-        with waiter.waiting(secure) as left_s:
+        with waiter.wait_for(secure) as left_s:
             secure.settimeout(left_s)
             secure.do_handshake()
     except ssl.SSLCertVerificationError as exc:

@@ -78,7 +78,7 @@ class LineSplitter:
         self._parts = [tail]
         return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
 
-    def rest(self) -> list[str]:
+    def take_rest(self) -> list[str]:
         """Return the last line if it has no end."""
         return self.feed(b"\n") if any(self._parts) else []
 
@@ -87,7 +87,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
     splitter = LineSplitter()
     for piece in pieces:
         yield from splitter.feed(piece)
-    yield from splitter.rest()
+    yield from splitter.take_rest()
 
 
 def _parse_event(line: str) -> Json | None:

@@ -56,7 +56,7 @@ class ViewNetwork:
     ) -> None:
         """`environment` may name the user's own proxy; `tell` takes a conversation's open ports."""
         self._proxy = Proxy(self._decide, environment)
-        self._tell = report
+        self._report = report
         self.members: dict[Shells, HostConsent] = {}
         """Those who run commands in the view."""
         self._view: View | None = None
@@ -130,7 +130,7 @@ class ViewNetwork:
             return None
         questions = consent.questions
         if questions:
-            run_on_loop(_answered(questions), cancel)
+            run_on_loop(_wait_for_answers(questions), cancel)
         late = ", ".join(each.host for each in questions if each.is_allowed)
         notice = f"[the user allowed {late}: load again what is missing]" if late else None
         return "\n".join(filter(None, (consent.take_refused(), notice))) or None
@@ -198,7 +198,7 @@ class ViewNetwork:
 
     def _tell_all(self) -> None:
         for consent in [*self.members.values()]:
-            self._tell(consent.conversation_id, self.ports())
+            self._report(consent.conversation_id, self.ports())
 
     async def _forward(self, port: int) -> tuple[Server, int]:
         listener = _free_listener(port)
@@ -209,13 +209,13 @@ class ViewNetwork:
     async def _serve_inside(self, port: int, streams: Streams) -> None:
         for place in ((_LOOPBACK, port), ("::1", port)):
             with suppress(OSError):
-                inside = await self._connected(place)
+                inside = await self._connect(place)
                 break
         else:
             return
         await relay(streams, await asyncio.open_connection(sock=inside))
 
-    async def _connected(self, place: tuple[str, int]) -> socket.socket:
+    async def _connect(self, place: tuple[str, int]) -> socket.socket:
         if self._view is None:
             raise OSError(errno.ENETDOWN, "the sandbox has ended")
         family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
@@ -229,7 +229,7 @@ class ViewNetwork:
         return one
 
 
-async def _answered(questions: Sequence[HostQuestion]) -> None:
+async def _wait_for_answers(questions: Sequence[HostQuestion]) -> None:
     await asyncio.wait([asyncio.wrap_future(each.answer) for each in questions])
 
 

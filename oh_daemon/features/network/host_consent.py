@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from oh_daemon.common.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.features.approval.judgement import Policy
 from oh_daemon.kernel.approval_requests import approval_options, key_of, never_asks, new_approval
 from oh_daemon.kernel.journal import Journal
@@ -64,7 +64,7 @@ class HostConsent:
         """`allowed` are the patterns of the setting, `registries` those of the user's tools."""
         self._journal = journal
         self._policy = policy
-        self._allowed = hosts
+        self._hosts = hosts
         self._registries = registries
         self._questions: dict[str, HostQuestion] = {}
         self._rejections: set[tuple[str, str | None]] = set()
@@ -92,7 +92,7 @@ class HostConsent:
 
     def services(self) -> list[Host]:
         """Return the services of this machine that the setting names, by their addresses."""
-        hosts = (parse_host(each) for each in self._allowed() if PLACE.fullmatch(each))
+        hosts = (parse_host(each) for each in self._hosts() if PLACE.fullmatch(each))
         return [host for host in hosts if host.is_service]
 
     def take_refused(self) -> str | None:
@@ -105,7 +105,7 @@ class HostConsent:
 
     def settle(self, host: Host, reach: Reach) -> str | HostQuestion | None:
         """Return None if programs may connect, why not, or what the user is being asked."""
-        verdict = self._settled(host, reach)
+        verdict = self._settled_verdict(host, reach)
         if isinstance(verdict, str):
             self._refusals[str(host)] = verdict
         return verdict
@@ -127,7 +127,7 @@ class HostConsent:
         self._refusals[str(host)] = why
         return why
 
-    def _settled(self, host: Host, reach: Reach) -> str | HostQuestion | None:
+    def _settled_verdict(self, host: Host, reach: Reach) -> str | HostQuestion | None:
         subject = self._subject(host, reach)
         if reach == "local" and not host.is_address:
             return _LOCAL
@@ -140,7 +140,7 @@ class HostConsent:
         return self._ask(subject, host)
 
     def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
-        hosts, state = self._allowed(), self._journal.state
+        hosts, state = self._hosts(), self._journal.state
         if is_named(host, hosts) or (subject.group and REGISTRIES in hosts):
             return True
         if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
@@ -160,7 +160,7 @@ class HostConsent:
     def _ask(self, subject: HostSubject, host: Host) -> HostQuestion | str:
         journal = self._journal
         key = key_of(subject)
-        with journal.changed:
+        with journal.condition:
             if key in self._questions:
                 return self._questions[key]
             state = journal.state
@@ -182,7 +182,7 @@ class HostConsent:
         where = ", whose address is not public" if subject.is_private else ""
         risk = "high" if subject.is_private else "medium"
         text = cause["command"] if cause["kind"] == "command" else cause["title"]
-        why = f"`{clipped(first_line(text), 80)}` connects to {host}{where}"
+        why = f"`{clip_line(first_line(text), 80)}` connects to {host}{where}"
         who = "commands" if cause["kind"] == "command" else "the browser and commands"
         intent = Intent(f"Let {who} connect to {what}?", subject, risk, (why,))
         options = approval_options(subject, risk, floor=False)

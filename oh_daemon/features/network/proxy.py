@@ -51,7 +51,7 @@ class Proxy:
         """Serve one connection of a program."""
         try:
             request = await _request_of(streams[0])
-            upstream_streams = await self._opened(request)
+            upstream_streams = await self._open_upstream(request)
         except _Refusal as refusal:
             streams[1].write(_answer(refusal))
             return
@@ -59,7 +59,7 @@ class Proxy:
             streams[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await relay(streams, upstream_streams)
 
-    async def _opened(self, request: _Request) -> Streams:
+    async def _open_upstream(self, request: _Request) -> Streams:
         """Return a connection to what a program asked for, with its request sent."""
         host, upstream = request.host, self._upstream(request)
         addresses = await _addresses_of(host, upstream)
@@ -274,11 +274,11 @@ async def relay(one: Streams, other_side: Streams) -> None:
     try:
         async with asyncio.timeout(IDLE_S) as idle:
 
-            def moved() -> None:
+            def on_data() -> None:
                 idle.reschedule(now() + IDLE_S)
 
-            backward = _pass(one[0], other_side[1], moved)
-            await asyncio.gather(backward, _pass(other_side[0], one[1], moved))
+            backward = _pass(one[0], other_side[1], on_data)
+            await asyncio.gather(backward, _pass(other_side[0], one[1], on_data))
     finally:
         other_side[1].close()
 

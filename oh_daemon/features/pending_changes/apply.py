@@ -28,7 +28,7 @@ from oh_daemon.protocol.forms import model_of
 from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.hunks import Rewrite, Wanted, forced, merged
+from oh_daemon.workspace.hunks import Rewrite, Wanted, force_merge, merge_texts
 from oh_daemon.workspace.paths import path_from_uri, real_path
 from oh_daemon.workspace.raw_files import RawFiles
 from oh_daemon.workspace.text_changes import Create, with_newlines
@@ -119,7 +119,9 @@ class LandingTool:
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         git = () if self._why_no_git(plan, args) else self._git_changes
-        protected_names = plan.protected or [_in_commit(name) for name in self.protected if git]
+        protected_names = plan.protected or [
+            _in_commit(name) for name in self.protected_names if git
+        ]
         reasons = tuple(dict.fromkeys((*protected_names, *intent.reasons)))
         # A new folder without a file in it is nothing to ask about.
         is_little = not git and all(each.raw == "folder" and each.op == "add" for each in changes)
@@ -128,7 +130,7 @@ class LandingTool:
             intent,
             title=f"Keep {self._titled(changes, git)}",
             subject=FileChangeSubject(
-                changes=_listed(changes),
+                changes=_without_texts(changes),
                 hunks=hunks if is_small else None,
                 origin="command",
                 git=git or None,
@@ -172,9 +174,9 @@ class LandingTool:
             return without_landing(self._landing, f"{exc or 'Interrupted.'}", changes)
         omissions = (f"Left as it was: {name}: {why}." for name, why in result.left_out.items())
         git, note = self._landed_git(why_no_git or _which(result.left_out))
-        rows = _told([*result.rows, *omissions])
+        rows = _report_text([*result.rows, *omissions])
         note = "\n".join(filter(None, (rows, *note, *self._landing.get("notes", ()))))
-        return ended_with(self._landing, note, _listed(result.changes), git)
+        return ended_with(self._landing, note, _without_texts(result.changes), git)
 
     def land(self, args: Json, context: ToolContext) -> Landed:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
@@ -195,12 +197,12 @@ class LandingTool:
             return "the user left out some of the changes."
         if plan.left_out:
             return _which(plan.left_out)
-        if self.protected and not self._asks:
-            return f"{_in_commit(self.protected[0])}; ask the user to commit it."
+        if self.protected_names and not self._asks:
+            return f"{_in_commit(self.protected_names[0])}; ask the user to commit it."
         return None
 
     @property
-    def protected(self) -> Sequence[str]:
+    def protected_names(self) -> Sequence[str]:
         """Names in commits that are asked about in every mode."""
         names = (name for each in self._git for name in each.protected)
         return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
@@ -314,11 +316,11 @@ class LandingTool:
         if len(git) > _MAX_TITLES:
             titles.append(f"{len(git) - _MAX_TITLES} more in git")
         if not titles:
-            return f"changes to {self._named(changes)}"
-        titles += [f"and {self._named(changes)}"] if changes else []
+            return f"changes to {self._names_of(changes)}"
+        titles += [f"and {self._names_of(changes)}"] if changes else []
         return ", ".join(titles)
 
-    def _named(self, changes: Sequence[FileChange]) -> str:
+    def _names_of(self, changes: Sequence[FileChange]) -> str:
         if len(changes) != 1:
             return f"{len(changes)} files"
         path = path_from_uri(changes[0].uri)
@@ -337,7 +339,7 @@ def _which(left_out: Mapping[str, str]) -> str | None:
     return f"{name}{more} did not land."
 
 
-def _listed(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+def _without_texts(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
     """Return the changes, of many only the names: nobody reads that many patches."""
     if len(changes) <= MAX_SHOWN:
         return tuple(changes)
@@ -358,11 +360,11 @@ def _row(change: FileChange, name: str) -> str:
     return f"{verb} {name}{what}{f', mode {mode:o}' if is_mode and mode else ''}."
 
 
-def _told(rows: Sequence[str]) -> str:
-    return "\n".join(("[changed files]", *_cut(rows))) if rows else ""
+def _report_text(rows: Sequence[str]) -> str:
+    return "\n".join(("[changed files]", *_cut_rows(rows))) if rows else ""
 
 
-def _cut(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
+def _cut_rows(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
     yield from rows[:limit]
     if len(rows) > limit:
         yield f"… and {len(rows) - limit} more"
@@ -385,8 +387,8 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
     if now != before:
         if before is None or after is None or now is None:
             clashes, before = True, now
-        elif merged(before, after, now)[1]:
-            clashes, before, after = True, now, forced(before, after, now)
+        elif merge_texts(before, after, now)[1]:
+            clashes, before, after = True, now, force_merge(before, after, now)
         edit = Rewrite(before or "", after)
     if now is None:
         edit = Create(after or "", change.form)

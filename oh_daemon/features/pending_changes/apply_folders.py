@@ -26,7 +26,7 @@ from oh_daemon.features.sandbox.layer import (
     is_folder,
     is_opaque,
     is_whiteout,
-    opened,
+    open_folder,
     regular,
     status,
     status_below,
@@ -50,7 +50,7 @@ def keep_whole(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
     parent, _, last = name.rpartition("/")
     temp = f".oh-{secrets.token_hex(8)}.tmp"
     with ExitStack() as stack:
-        layer, disk = (stack.enter_context(opened(place)) for place in (upper, folder))
+        layer, disk = (stack.enter_context(open_folder(place)) for place in (upper, folder))
         home = stack.enter_context(within(disk, parent))
         with within(layer, parent) as above:
             entry = status(above, last)
@@ -81,7 +81,7 @@ class _Place:
 
     layer: str | None
     disk: str | None
-    staged: str
+    temp_name: str
 
 
 class _Building:
@@ -90,7 +90,7 @@ class _Building:
     def __init__(self, layer: int, disk: int, temp_fd: int) -> None:
         self._layer = layer
         self._disk = disk
-        self._staged = temp_fd
+        self._temp_fd = temp_fd
 
     def build(self, name: str, last: str) -> None:
         own, lower = status_below(self._layer, name), status_below(self._disk, name)
@@ -98,18 +98,18 @@ class _Building:
         folders: list[tuple[str, int]] = []
         while stack:
             place = stack.pop()
-            mode = self._made(place)
-            folders.append((place.staged, mode))
+            mode = self._build_place(place)
+            folders.append((place.temp_name, mode))
             for child, own, lower in self._children(place):
                 stack += self._one(child, own, lower)
         # Only now, since a folder that may not be written to cannot be filled.
         for folder_name, mode in reversed(folders):
-            with within(self._staged, folder_name) as folder:
+            with within(self._temp_fd, folder_name) as folder:
                 os.fchmod(folder, mode)
 
-    def _made(self, place: _Place) -> int:
+    def _build_place(self, place: _Place) -> int:
         """Make the folder, and return the mode that it gets at last."""
-        with holding(self._staged, place.staged) as (folder, last):
+        with holding(self._temp_fd, place.temp_name) as (folder, last):
             os.mkdir(last, 0o700, dir_fd=folder)
         root, name = (self._layer, place.layer) if place.layer else (self._disk, place.disk)
         with within(root, name or "") as folder:
@@ -136,7 +136,7 @@ class _Building:
             above, below = own.get(last), lower.get(last)
             if last == _NOT_LANDED:
                 above = None
-            names = (f"{place.layer}/{last}", f"{place.disk}/{last}", f"{place.staged}/{last}")
+            names = (f"{place.layer}/{last}", f"{place.disk}/{last}", f"{place.temp_name}/{last}")
             yield (
                 _Place(names[0] if above else None, names[1] if below else None, names[2]),
                 above,
@@ -152,29 +152,29 @@ class _Building:
             return
         if is_folder(entry):
             has_both = is_folder(lower)
-            yield _Place(place.layer, place.disk if has_both else None, place.staged)
+            yield _Place(place.layer, place.disk if has_both else None, place.temp_name)
         elif own is None:
             self._link(place)
         elif stat.S_ISLNK(own.st_mode):
-            with holding(self._staged, place.staged) as (folder, last):
+            with holding(self._temp_fd, place.temp_name) as (folder, last):
                 os.symlink(target(self._layer, place.layer or "") or "", last, dir_fd=folder)
         elif stat.S_ISREG(own.st_mode):
-            self._copy(self._layer, place.layer or "", place.staged)
+            self._copy(self._layer, place.layer or "", place.temp_name)
 
     def _link(self, place: _Place) -> None:
         """Give what only the disk has a second name, until the first is gone."""
         name = place.disk or ""
         with (
             holding(self._disk, name) as (source, last),
-            holding(self._staged, place.staged) as (folder, new),
+            holding(self._temp_fd, place.temp_name) as (folder, new),
         ):
             try:
                 os.link(last, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
             except OSError:
-                self._copy(self._disk, name, place.staged)
+                self._copy(self._disk, name, place.temp_name)
 
     def _copy(self, root: int, name: str, temp_name: str) -> None:
-        with regular(root, name) as source, holding(self._staged, temp_name) as (folder, last):
+        with regular(root, name) as source, holding(self._temp_fd, temp_name) as (folder, last):
             entry = os.fstat(source)
             new = os.open(last, _NEW, 0o600, dir_fd=folder)
             try:

@@ -22,7 +22,7 @@ from oh_daemon.system.git import (
     Git,
     IndexChange,
     Repository,
-    decoded,
+    decode_index,
     head_of,
     init,
     is_object,
@@ -49,7 +49,7 @@ def apply_git(
         for one in ones:
             one.import_objects()
         for one in ones:
-            stack.enter_context(one.locked())
+            stack.enter_context(one.lock())
         for one in ones:
             one.require_unmoved()
         for one in ones:
@@ -69,11 +69,11 @@ class _One:
         self._landing = landing
         self._index = Path(landing.git_dir) / "index"
         self._lock: int | None = None
-        self._lock_stands = True
+        self._is_lock_in_place = True
         self._read_blob = read_blob
         self._change: IndexChange | None = None
         if landing.index is not None:
-            self._change = decoded(read_blob(landing.index))
+            self._change = decode_index(read_blob(landing.index))
 
     def import_objects(self) -> None:
         place, work_tree = self._git.repository.git_dir, self._git.repository.work_tree
@@ -87,7 +87,7 @@ class _One:
             self._git.run("index-pack", "--stdin", "--strict", "--fix-thin", stdin=pack)
 
     @contextmanager
-    def locked(self) -> Generator[None]:
+    def lock(self) -> Generator[None]:
         """Keep git from changing index and HEAD; see gitrepository-layout(5)."""
         if self._change is None and not any(move.ref == HEAD for move in self._landing.refs):
             yield
@@ -103,21 +103,21 @@ class _One:
             yield
         finally:
             os.close(self._lock)
-            if self._lock_stands:
+            if self._is_lock_in_place:
                 lock.unlink(missing_ok=True)
 
     def require_unmoved(self) -> None:
         """Raises `ToolError` when something is neither as before nor as after the command."""
         landing = self._landing
         if landing.moved is not None:
-            raise ToolError(_moved(landing.moved))
+            raise ToolError(_move_text(landing.moved))
         refs = {**refs_of(self._git), HEAD: head_of(self._git)}
         for move in landing.refs:
             if refs.get(move.ref) not in (move.before, move.after):
-                raise ToolError(_moved(move.ref.removeprefix("refs/heads/")))
+                raise ToolError(_move_text(move.ref.removeprefix("refs/heads/")))
         stash = landing.stash
         if stash and stash_of(self._git) not in (stash.before, stash.after):
-            raise ToolError(_moved("the stash"))
+            raise ToolError(_move_text("the stash"))
         change = self._change
         if change is None:
             return
@@ -125,7 +125,7 @@ class _One:
         if rows == change.after:
             self._change = None
         elif rows != change.before:
-            raise ToolError(_moved("what is staged"))
+            raise ToolError(_move_text("what is staged"))
 
     def prepare_index(self) -> None:
         """Write the new index into the lock."""
@@ -147,7 +147,7 @@ class _One:
                 self._move_head(move.before, move.after)
         if self._change is not None:
             self._index.with_name("index.lock").rename(self._index)
-            self._lock_stands = False
+            self._is_lock_in_place = False
         if self._landing.stash is not None:
             self._move_stash(self._landing.stash)
         for operation in self._landing.ends:
@@ -189,7 +189,7 @@ class _One:
             self._git.run("update-ref", "-d", STASH)
 
 
-def _moved(name: str) -> str:
+def _move_text(name: str) -> str:
     return f"{name} was moved by somebody else meanwhile, so nothing of it was taken"
 
 

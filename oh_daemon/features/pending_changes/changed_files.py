@@ -120,7 +120,7 @@ def _content_of_file(top: Path, name: Path) -> bytes | None:
         return None
 
 
-def described(
+def describe_change(
     documents: Documents, path: Path, change: Change, before: bytes | None, after: bytes | None
 ) -> FileChange:
     """Return the change from one content to another; of a link, the content is its target."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from oh_daemon.common.plain_text import clipped, well_formed
+from oh_daemon.common.plain_text import clip_line, well_formed
 from oh_daemon.features.pending_changes.git_repositories import Grouping, Names
 from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
 from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
@@ -24,7 +24,7 @@ from oh_daemon.system.git import (
     Git,
     IndexChange,
     Repository,
-    compared,
+    compare_index,
     head_of,
     init,
     is_object,
@@ -33,8 +33,8 @@ from oh_daemon.system.git import (
 )
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.path_classes import guarded
-from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.path_classes import guard_class
+from oh_daemon.workspace.paths import printable, uri_from_path
 
 _MAX_NAMED = 3
 _NEW = "bare repositories, work trees and submodules have to be made outside the sandbox"
@@ -115,7 +115,7 @@ class Repositories:
             grouping = Grouping(folder, changes)
             removals = plan.removals.setdefault(folder, [*grouping.strays])
             if grouping.strays:
-                plan.notes.append(_left([str(name) for name in grouping.strays], _NEW))
+                plan.notes.append(_refusal_text([str(name) for name in grouping.strays], _NEW))
             for common, group in grouping.groups.items():
                 began_ns = self._under_way.get(common, since_ns)
                 operation = next((each.operation for each in group if each.operation), None)
@@ -139,13 +139,13 @@ class Repositories:
         landings: list[RepositoryLanding] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
-            if names.others:
-                other_names = [f"{name}/{each}" for each in names.others]
-                plan.notes.append(_left(other_names, OTHERS))
+            if names.other_names:
+                other_names = [f"{name}/{each}" for each in names.other_names]
+                plan.notes.append(_refusal_text(other_names, OTHERS))
             try:
                 landings += self._landings(names, since_ns)
             except ToolError as exc:
-                plan.notes.append(_left([name], f"{exc}"))
+                plan.notes.append(_refusal_text([name], f"{exc}"))
                 return
         has_refs = any(landing.refs for landing in landings)
         # What is staged follows from a commit, also in the index of another work tree.
@@ -165,7 +165,7 @@ class Repositories:
                 init(self._host, Path(apart, "new"))
                 objects = repository.git_dir / "objects"
             disk = Git(self._host, repository)
-            comparison = _compared(names, disk, view)
+            comparison = _compare(names, disk, view)
             if comparison is None and not names.is_new:
                 return []
             # See git(1): new objects go to the first, and those of the disk are read, too.
@@ -202,22 +202,22 @@ class Repositories:
             is_new=names.is_new or None,
             refs=tuple(comparison.refs),
             stash=comparison.stash,
-            index=self._put_blob(comparison.index.encoded()) if comparison.index else None,
+            index=self._put_blob(comparison.index.encode()) if comparison.index else None,
             pack=self._put_blob(pack) if pack else None,
-            ends=tuple(names.ended),
+            ends=tuple(names.removed_names),
             protected=tuple(well_formed(name) for name in new_names if _is_protected(name)),
-            moved=_moved(names, comparison, disk, since_ns),
+            moved=_conflict_text(names, comparison, disk, since_ns),
             shown=tuple(rows),
         )
 
 
-def _left(names: Sequence[str], why: str) -> str:
+def _refusal_text(names: Sequence[str], why: str) -> str:
     more = len(names) - _MAX_NAMED
     which = ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"Left as it was: {which}: {why}."
 
 
-def _compared(names: Names, disk: Git, view: Git) -> _Found | None:
+def _compare(names: Names, disk: Git, view: Git) -> _Found | None:
     moves: list[RefMove] = []
     stash = None
     if names.has_refs:
@@ -231,7 +231,7 @@ def _compared(names: Names, disk: Git, view: Git) -> _Found | None:
         stash = StashMove(before=had, after=has) if had != has else None
     if names.has_head and (was := head_of(disk)) != (now := head_of(view)):
         moves.append(RefMove(ref=HEAD, before=was, after=now))
-    index = compared(disk, view) if names.has_index else None
+    index = compare_index(disk, view) if names.has_index else None
     return _Found(moves, stash, index) if moves or stash or index else None
 
 
@@ -266,7 +266,7 @@ def _check(repository_git: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
 def _is_protected(name: str) -> bool:
     """Return whether a file, or any file in a folder, is asked about in every mode."""
     path = f"./{well_formed(name).casefold()}"
-    return (guarded(path) or guarded(f"{path}/_")) is not None
+    return (guard_class(path) or guard_class(f"{path}/_")) is not None
 
 
 def _lines(rows: Sequence[str]) -> bytes:
@@ -279,7 +279,7 @@ def _top(disk: Git) -> Path:
     return Path(path_text) if path_text and not answer.exit_code else disk.repository.git_dir
 
 
-def _moved(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
+def _conflict_text(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
     """Return what somebody else has moved since a time."""
     places = [(move.ref, _file_of(names, move.ref)) for move in comparison.refs if move.before]
     places += [("the stash", names.common / "logs/refs/stash")] if comparison.stash else []
@@ -333,14 +333,14 @@ class Words:
             yield GitChange(repository=self.uri, title=title, ref="refs/stash")
         if index is not None and not refs and stash is None:
             yield GitChange(
-                repository=self.uri, title=f"what is staged{self.where}: {_named(index)}"
+                repository=self.uri, title=f"what is staged{self.where}: {_index_title(index)}"
             )
 
     def new(self) -> GitChange:
         return GitChange(repository=self.uri, title=f"a new repository{self.where}")
 
     def _title(self, move: RefMove) -> str:
-        name = shown(move.ref.removeprefix(_BRANCH).removeprefix(_TAG)) + self.where
+        name = printable(move.ref.removeprefix(_BRANCH).removeprefix(_TAG)) + self.where
         if move.ref == "HEAD":
             return self._head(move)
         if move.ref.startswith(_TAG):
@@ -349,17 +349,17 @@ class Words:
             return f"delete branch {name}"
         if move.before is None:
             return f"new branch {name} at {self._commit(move.after)}"
-        return self._moved(move.before, move.after, name)
+        return self._move_title(move.before, move.after, name)
 
     def _head(self, move: RefMove) -> str:
         before, after = move.before or "", move.after or ""
         if after.startswith("refs/"):
-            return f"switch to {shown(after.removeprefix(_BRANCH))}{self.where}"
+            return f"switch to {printable(after.removeprefix(_BRANCH))}{self.where}"
         if before.startswith("refs/"):
             return f"switch to no branch{self.where}, at {self._commit(after)}"
-        return self._moved(before, after, f"no branch{self.where}")
+        return self._move_title(before, after, f"no branch{self.where}")
 
-    def _moved(self, before: str, after: str, name: str) -> str:
+    def _move_title(self, before: str, after: str, name: str) -> str:
         counts = self.git.rows("rev-list", "--count", "--left-right", f"{before}...{after}")
         n_lost, n_new = map(int, counts[0].split())
         subject = self._subject(after)
@@ -380,7 +380,7 @@ class Words:
         ):
             for entry in entries:
                 if entry.commit not in other_entries:
-                    yield f"{verb}{self.where}: {clipped(shown(entry.message), _MAX_SUBJECT)}"
+                    yield f"{verb}{self.where}: {clip_line(printable(entry.message), _MAX_SUBJECT)}"
 
     def _commit(self, commit: str) -> str:
         return f"{commit[:_SHORT]}: {self._subject(commit)}"
@@ -390,7 +390,7 @@ class Words:
             rows = self.git.rows("rev-list", "--max-count=1", "--format=%s", commit, "--")
         except ToolError:
             return ""  # It is no commit.
-        return clipped(shown(rows[1]), _MAX_SUBJECT) if rows[1:] else ""
+        return clip_line(printable(rows[1]), _MAX_SUBJECT) if rows[1:] else ""
 
 
 def _count(number: int) -> str:
@@ -403,7 +403,7 @@ def _verb(move: RefMove) -> str:
     return "new" if move.before is None else "move"
 
 
-def _named(index: IndexChange) -> str:
-    paths = [shown(os.fsdecode(path)) for path in sorted(index.paths)]
+def _index_title(index: IndexChange) -> str:
+    paths = [printable(os.fsdecode(path)) for path in sorted(index.paths)]
     more = len(paths) - _MAX_NAMED
     return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

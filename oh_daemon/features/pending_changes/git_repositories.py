@@ -66,13 +66,13 @@ class Names:
         return next(iter(_operations(names)), None)
 
     @property
-    def ended(self) -> Sequence[str]:
+    def removed_names(self) -> Sequence[str]:
         """What the disk is in the middle of, and a command ended."""
         names = (name for name, change in self.changes.items() if change.after is None)
         return [*dict.fromkeys(_operations(names))]
 
     @property
-    def others(self) -> list[str]:
+    def other_names(self) -> list[str]:
         """What is neither compared nor of no interest: settings, hooks, refs of others."""
         patterns = (_REFS.fullmatch, _BOOKKEEPING.match, *([_OF_A_NEW_ONE.match] * self.is_new))
         files = (n for n, change in self.changes.items() if not _is_folder(change))

@@ -61,7 +61,7 @@ class Offers(OpenQuestions):
 
     def settle(self) -> None:
         journal = self._journal
-        with journal.changed:
+        with journal.condition:
             answers = journal.state.answered_offers()
         for item_id, decision in answers.items():
             prompt_title = journal.state.item(item_id).get("title", "")

@@ -33,7 +33,7 @@ from oh_daemon.features.pending_changes.changed_files import (
     cannot_land,
     content,
     content_on_disk,
-    described,
+    describe_change,
 )
 from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
@@ -42,7 +42,7 @@ from oh_daemon.features.sandbox.layer import (
     is_folder,
     is_whiteout,
     names_below,
-    opened,
+    open_folder,
     status,
     within,
 )
@@ -152,7 +152,7 @@ class PendingChanges:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
     def _bring_up_to_date(self) -> None:
-        encoded = self._documents.encoded
+        encoded = self._documents.encode
         unsaved = self._view.without_secrets(self._documents.unsaved_texts())
         contents = {path: encoded(path, text) for path, text in unsaved.items()}
         for path, data in self._start.handed_in.items():
@@ -227,7 +227,7 @@ class PendingChanges:
         inside = [path for path in other_paths if self._documents.folders.contains(path)]
         for path in (*known_paths, *self._view.without_secrets(dict.fromkeys(inside, ""))):
             text = unsaved_texts.get(path)
-            data = content_on_disk(path) if text is None else self._documents.encoded(path, text)
+            data = content_on_disk(path) if text is None else self._documents.encode(path, text)
             is_shown = data == handed_in.get(path) == self._layers.read(path)
             before = handed_in.get(path) or self._began_with(path, is_unsaved=text is not None)
             if data is None or is_shown or (is_busy and before is None):
@@ -242,7 +242,7 @@ class PendingChanges:
     def _began_with(self, path: Path, *, is_unsaved: bool) -> bytes | None:
         """Return what the last command began with of a text that was not handed in, if known."""
         if path in self._start.open_texts:
-            return self._documents.encoded(path, self._start.open_texts[path])
+            return self._documents.encode(path, self._start.open_texts[path])
         return content_on_disk(path) if is_unsaved else None
 
     def _is_untouched(self, path: Path) -> bool:
@@ -311,7 +311,7 @@ class PendingChanges:
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
-            self._ignored |= {folder / name: n for name, n in collected.ignored.items()}
+            self._ignored |= {folder / name: n for name, n in collected.ignored_files.items()}
             names = [c.name for c in collected.changes if c.name not in finding.unfinished]
             self._planned.append((folder, names))
         git = self._git_planned(findings)
@@ -345,7 +345,7 @@ class PendingChanges:
             return why
         before = self._before(path, change)
         after = content(self._view.upper(folder), change.name, change.after)
-        return described(self._documents, path, change, before, after)
+        return describe_change(self._documents, path, change, before, after)
 
     def _before(self, path: Path, change: Change) -> bytes | None:
         """Return what the command began with; of what changed meanwhile it is not known."""
@@ -353,7 +353,7 @@ class PendingChanges:
             if path in contents:
                 return contents[path]
         if change.is_stale and path in self._start.open_texts:
-            return self._documents.encoded(path, self._start.open_texts[path])
+            return self._documents.encode(path, self._start.open_texts[path])
         if change.is_stale and not self._is_landed(path):
             return None
         return content(path.parent, Path(path.name), change.before)
@@ -410,7 +410,9 @@ class PendingChanges:
             return ()
         ignored = self._ignored.items()
         return [
-            self._left(path, n, stands) for path, n in ignored if (stands := self._stands(path))
+            self._left_inside(path, n, stands)
+            for path, n in ignored
+            if (stands := self._stands(path))
         ]
 
     def _stands(self, path: Path) -> Literal["folder", "file", "deleted"] | None:
@@ -418,7 +420,7 @@ class PendingChanges:
         folder, name = self._layers.split(path)
         with (
             suppress(OSError),
-            opened(self._view.upper(folder)) as root,
+            open_folder(self._view.upper(folder)) as root,
             within(root, str(name.parent)) as above,
         ):
             entry = status(above, name.name)
@@ -427,7 +429,7 @@ class PendingChanges:
             return entry and ("folder" if is_folder(entry) else "file")
         return None
 
-    def _left(
+    def _left_inside(
         self, path: Path, n_files: int, stands: Literal["folder", "file", "deleted"]
     ) -> LeftInside:
         folders = self._documents.folders

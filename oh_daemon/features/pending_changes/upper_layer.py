@@ -67,7 +67,7 @@ class Collected:
     """By name. Of folders only those whose creation or deletion no name below tells, and modes."""
     same: Sequence[Path]
     """What is no change and should be taken out."""
-    ignored: Mapping[Path, int]
+    ignored_files: Mapping[Path, int]
     """The topmost names that git ignores, with the number of files, at most 10,000 of each."""
     git: Sequence[Change]
     """Changed names of repositories' own files."""
@@ -118,7 +118,7 @@ def collect(
     `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
     the command began, as a time of files; `list_open` is `proc.held_open`, which takes long.
     """
-    with layers.opened(upper) as layer, layers.opened(folder) as disk:
+    with layers.open_folder(upper) as layer, layers.open_folder(folder) as disk:
         roots = _Roots(layer, disk)
         pairs, ignored_names = _walk(roots, are_ignored)
         in_use = list_open() if pairs else ()
@@ -136,7 +136,7 @@ def collect(
     return Collected(
         changes=sorted(sorts["change"], key=lambda change: change.name),
         same=names["same"],
-        ignored=dict(sorted(counts.items())),
+        ignored_files=dict(sorted(counts.items())),
         git=sorted(sorts["git"], key=lambda change: change.name),
         in_use=frozenset(names["held"]),
     )
@@ -190,7 +190,7 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
             batch += children
             queue += (pair for pair in children if _is_listed(pair))
         pairs_by_query = {
-            _asked(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)
+            _query_name(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)
         }
         out = (
             {pairs_by_query[name] for name in are_ignored([*pairs_by_query])}
@@ -206,7 +206,7 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
     return pairs, ignored_names
 
 
-def _asked(pair: _Pair) -> str:
+def _query_name(pair: _Pair) -> str:
     return f"{pair.name}/" if pair.is_folder else pair.name
 
 

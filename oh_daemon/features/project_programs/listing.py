@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.common.plain_text import clipped
+from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.project_programs.question import SelfRunning, permission
 from oh_daemon.features.settings.sources import project_hooks
 from oh_daemon.features.skills.files import find_skills
@@ -49,7 +49,7 @@ def _run(
     kind: Literal["hook", "skillCommand", "server"], command: str, file: Path, sha256: str
 ) -> SelfRun:
     uri = uri_from_path(file)
-    return SelfRun(kind=kind, command=clipped(command, _MAX_CHARS), uri=uri, sha256=sha256)
+    return SelfRun(kind=kind, command=clip_line(command, _MAX_CHARS), uri=uri, sha256=sha256)
 
 
 def subject_of(
@@ -68,12 +68,12 @@ def self_running_in(
 ) -> SelfRunning:
     """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
 
-    def undecided() -> list[TrustSubject]:
+    def list_undecided() -> list[TrustSubject]:
         trusted_folders = (folder for folder in folders if trust().of(folder) == "full")
         return [
             subject
             for folder in trusted_folders
-            if (subject := _undecided(folder, trust(), notify))
+            if (subject := _undecided_subjects(folder, trust(), notify))
         ]
 
     def decide(subject: TrustSubject, decision: Decided) -> None:
@@ -82,10 +82,10 @@ def self_running_in(
             for_now = is_allowed and decision.scope not in {"folder", "user"}
             trust().decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
 
-    return SelfRunning(undecided, decide)
+    return SelfRunning(list_undecided, decide)
 
 
-def _undecided(
+def _undecided_subjects(
     folder: Path, trust: TrustBook, notify: Callable[[NoticeItem], object]
 ) -> TrustSubject | None:
     """Return what is to be asked. What is there when trusted work begins counts as decided.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, new_approval
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
@@ -35,7 +35,7 @@ _WAYS_OUT = {
 class SelfRunning:
     """What the folders of one conversation run by themselves."""
 
-    undecided: Callable[[], Sequence[TrustSubject]]
+    list_undecided: Callable[[], Sequence[TrustSubject]]
     """Returns what nobody has decided about, by folder; reads the disk."""
     decide: Callable[[TrustSubject, Decided], None]
     """Keeps what the user decided."""
@@ -56,7 +56,7 @@ class Novelties(OpenQuestions):
     def hold(self) -> bool:
         """Return whether an answer is awaited; take those that came, and ask what is open."""
         while True:
-            with self._journal.changed:
+            with self._journal.condition:
                 state = self._journal.state
                 notice = next(filter(_is_question, map(state.item, state.open_items)), None)
                 approvals = [each["itemId"] for each in state.approvals.values()]
@@ -65,10 +65,10 @@ class Novelties(OpenQuestions):
                 return self._ask()
             if notice["id"] in approvals:
                 return True
-            self._take(notice, next(iter(decisions.values()), None))
+            self._take_decision(notice, next(iter(decisions.values()), None))
 
     def _ask(self) -> bool:
-        for subject in self._running.undecided():
+        for subject in self._running.list_undecided():
             if self._can_ask():
                 self._request(subject)
                 return True
@@ -93,7 +93,7 @@ class Novelties(OpenQuestions):
         )
         journal.log.sync()
 
-    def _take(self, notice: plain.Item, decision: Decided | None) -> None:
+    def _take_decision(self, notice: plain.Item, decision: Decided | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
         asked_subject = decision and decision.approval and decision.approval["subject"]
         if (
@@ -136,7 +136,7 @@ def _refusal(subject: TrustSubject, by: str = "user") -> NoticeItem:
     )
 
 
-def counted(subject: TrustSubject) -> str:
+def count_text(subject: TrustSubject) -> str:
     """Return how many of each kind there are, as in "2 hooks and 1 MCP server"."""
     kinds = [run.kind for run in subject.runs or ()]
     counts = [(kinds.count(kind), word) for kind, word in RUN_KINDS.items()]
@@ -146,12 +146,12 @@ def counted(subject: TrustSubject) -> str:
 
 def where(subject: TrustSubject) -> str:
     """Return how many there are and in which folder."""
-    return f"{counted(subject)} of {PurePosixPath(unquote(subject.folder)).name}"
+    return f"{count_text(subject)} of {PurePosixPath(unquote(subject.folder)).name}"
 
 
 def gist(subject: TrustSubject) -> str:
     """Return the first few commands, in Markdown."""
     runs = subject.runs or ()
-    names = [f"`{clipped(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
+    names = [f"`{clip_line(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
     n_more = len(runs) - len(names)
     return ", ".join(names) + (f" and {n_more} more" if n_more else "")

@@ -50,12 +50,14 @@ class Difference:
     """Where a replay first did something else, and both versions as lines."""
 
     where: str
-    recorded: Sequence[str]
-    replayed: Sequence[str]
+    recorded_lines: Sequence[str]
+    replayed_lines: Sequence[str]
 
     def lines(self) -> Iterator[str]:
         """Yield a unified diff."""
-        return unified_diff(self.recorded, self.replayed, "recorded", "replayed", lineterm="", n=2)
+        return unified_diff(
+            self.recorded_lines, self.replayed_lines, "recorded", "replayed", lineterm="", n=2
+        )
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from oh_daemon.kernel.ports import (
     ToolCall,
     Traits,
 )
-from oh_daemon.kernel.records import standing
+from oh_daemon.kernel.records import standing_records
 from oh_daemon.kernel.state import is_tool_item
 from oh_daemon.protocol import errors as e
 from oh_daemon.protocol import plain
@@ -100,17 +100,17 @@ class Recording:
         self._under_way: dict[bool, Call] = {False: Call(), True: Call()}
         """The next step, and the next call that condenses."""
         self._condenses = self._is_overflowing = self._was_in_tool = False
-        valid = standing(records)
+        valid = standing_records(records)
         begin = first_run(valid)
         self._end_call(valid[0]["event"], self._under_way[False], valid[0])
         for record in valid[begin:]:
-            self._take(record)
+            self._add_record(record)
         times = [step.ts for step in self.steps]
         for answered_at, request in requests:
             if (n := bisect_left(times, answered_at)) < len(times):
                 self.steps[n].request = request
 
-    def _take(self, record: plain.Record) -> None:
+    def _add_record(self, record: plain.Record) -> None:
         event, call = record["event"], self._under_way[self._condenses]
         match event["type"]:
             case "item.started":

@@ -24,7 +24,7 @@ from oh_daemon.features.replay.compare import (
 from oh_daemon.features.replay.recorded_answers import Call, Recording, ReplayModel, first_run
 from oh_daemon.kernel.folding import apply
 from oh_daemon.kernel.ports import ModelRequest
-from oh_daemon.kernel.records import standing
+from oh_daemon.kernel.records import standing_records
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import (
@@ -47,7 +47,7 @@ class Turn:
     """A turn of the log: how it began and ended."""
 
     first_seq: int
-    started: plain.TurnStarted
+    start_event: plain.TurnStarted
     message: plain.UserMessageItem | None = None
     request: plain.CondensationRequested | None = None
     last_seq: int = 1 << 53
@@ -62,7 +62,9 @@ class Script:
     """What a log says, as far as a replay does not make it itself."""
 
     def __init__(self, records: Sequence[plain.Record]) -> None:
-        valid = [r for r in standing(records) if r["event"]["type"] != "conversation.rolledBack"]
+        valid = [
+            r for r in standing_records(records) if r["event"]["type"] != "conversation.rolledBack"
+        ]
         begin = first_run(valid)
         self.head, self.turns = valid[:begin], list[Turn]()
         """What comes before the first turn that ran in this log, such as the copied part of a fork;
@@ -74,14 +76,14 @@ class Script:
         self.messages: list[plain.UserMessageItem] = []
         self.observations: dict[str, tuple[int, plain.ToolItem]] = {}
         """By the id of the model's call, each with its seq."""
-        self.edited: set[str] = set()
+        self.edited_ids: set[str] = set()
         """Items whose arguments the user or a hook changed."""
         self._state = State("")
         for record in self.head:
             apply(self._state, record)
         for record in valid[begin:]:
             apply(self._state, record)
-            self._take(record, record["event"])
+            self._add_record(record, record["event"])
             if record["event"]["type"] == "message.refused":
                 self.turns[-1].left_out = _HOOK
 
@@ -94,7 +96,7 @@ class Script:
         """Those to compare."""
         return [item for item in self._state.items if is_compared(item)]
 
-    def _take(self, record: plain.Record, event: plain.Event) -> None:
+    def _add_record(self, record: plain.Record, event: plain.Event) -> None:
         match event["type"]:
             case "turn.started":
                 self.turns.append(Turn(record["seq"], event))
@@ -107,7 +109,7 @@ class Script:
             case "item.completed":
                 self._complete(record, event["item"])
             case "item.updated" if "args" in event:
-                self.edited.add(record.get("itemId", ""))
+                self.edited_ids.add(record.get("itemId", ""))
             case "agent.changed":
                 self.around.append(record)
             case "condensation.requested":
@@ -117,7 +119,7 @@ class Script:
 
     def _wish(self, record: plain.Record, event: plain.CondensationRequested) -> None:
         turn = self.turns[-1]
-        if turn.started["cause"] == "condense" and turn.request is None:
+        if turn.start_event["cause"] == "condense" and turn.request is None:
             turn.request = event
         else:
             self.wishes.append(record)
@@ -126,7 +128,7 @@ class Script:
         if item["kind"] == "userMessage":
             self.messages.append(item)
             turn = self.turns[-1]
-            if turn.started["cause"] == "message" and turn.message is None:
+            if turn.start_event["cause"] == "message" and turn.message is None:
                 turn.message = item
             else:
                 self.wishes.append(record)
@@ -216,7 +218,9 @@ def without_questions(record: plain.Record) -> plain.Record:
     return {**record, "event": {**event, "options": options}}
 
 
-def queued(item: plain.UserMessageItem, options: dict[str, str] | None = None) -> QueuedMessage:
+def queued_message(
+    item: plain.UserMessageItem, options: dict[str, str] | None = None
+) -> QueuedMessage:
     message = model_of(UserMessageItem, item)
     return QueuedMessage(
         message_id=message.message_id,

@@ -34,7 +34,7 @@ from oh_daemon.features.replay.recorded_answers import CUT, Call, Recording, Rep
 from oh_daemon.features.replay.recordings import (
     Script,
     Turn,
-    queued,
+    queued_message,
     sub_agents_of,
     without_questions,
 )
@@ -103,10 +103,10 @@ class _Log(MemoryLog):
 
     def __init__(self, blobs: Path) -> None:
         super().__init__()
-        self._recorded = Blobs(blobs)
+        self._recorded_blobs = Blobs(blobs)
 
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
-        return self._recorded.read(sha256, offset, limit)
+        return self._recorded_blobs.read(sha256, offset, limit)
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class _Replay:
         self._script, self._steps = Script(records), recording.steps
         self._comparison = Comparison(is_strict)
         self._turn = Turn(0, {"type": "turn.started", "cause": "message"})
-        self._n_checked = 0
+        self._n_checked_items = 0
         self._ids: dict[str, str] = {}
         """Ids of the recording by our own."""
         self._expected = self._script.items
@@ -179,7 +179,7 @@ class _Replay:
         )
         for record in self._script.head:
             self._copy(without_questions(record))
-        self._n_before = len(self._said())
+        self._n_before = len(self._user_messages())
         interrupt = self._conversation.interrupt
         model = ReplayModel("replay", [recording], self._before_answer, interrupt)
         self._tools: tuple[object, dict[str, Tool]] = None, {}
@@ -215,7 +215,7 @@ class _Replay:
                     self.report.left_out = turn.left_out
                     break
                 self._copy_around(turn.first_seq)
-                if turn.started["cause"] != "landing":
+                if turn.start_event["cause"] != "landing":
                     self._run_turn(turn)
                 if self.report.difference or self.report.left_out:
                     break
@@ -225,14 +225,14 @@ class _Replay:
 
     def _run_turn(self, turn: Turn) -> None:
         conversation = self._conversation
-        with conversation.journal.changed:
+        with conversation.journal.condition:
             start_event = self._begin(turn)
             ended = turn_end(
                 conversation.journal, start_event.get("messageId", ""), start_event["turnId"]
             )
         outcome = _wait(ended)
         while outcome["status"] == "paused" and self._next_seq() < turn.last_seq:
-            with conversation.journal.changed:
+            with conversation.journal.condition:
                 self._take_wishes(self._next_seq(), is_paused=True)
                 if conversation.state.status == "paused":
                     conversation.resume()
@@ -246,7 +246,7 @@ class _Replay:
     def _begin(self, turn: Turn) -> Json:
         conversation = self._conversation
         if turn.message is not None:
-            message = queued(turn.message, turn.started.get("options"))
+            message = queued_message(turn.message, turn.start_event.get("options"))
             return conversation.delivery.take(message, "started", lambda _result: None)
         if turn.request is not None:
             return conversation.condense(turn.request.get("instructions"))
@@ -284,7 +284,7 @@ class _Replay:
                 wish = CondensationRequested(instructions=event.get("instructions"))
                 conversation.journal.append(wish)
             elif event["type"] == "item.completed" and event["item"]["kind"] == "userMessage":
-                message = queued(event["item"])
+                message = queued_message(event["item"])
                 if is_paused:
                     conversation.delivery.take(message, "steered", lambda _result: None)
                 else:
@@ -292,18 +292,18 @@ class _Replay:
 
     def _copy(self, record: plain.Record | Json) -> None:
         journal = self._conversation.journal
-        with journal.changed:
+        with journal.condition:
             line = orjson.dumps({**record, "seq": journal.state.seq + 1})
             journal.log.append(line + b"\n")
             journal.take_in([line])
 
-    def _said(self) -> list[plain.Item]:
+    def _user_messages(self) -> list[plain.Item]:
         items = self._conversation.state.items
         return [item for item in items if item["kind"] == "userMessage"]
 
     def _next_message(self) -> Mapping[str, dict[str, str]]:
         """Return the message of the log that becomes an item next."""
-        messages = self._script.messages[len(self._said()) - self._n_before :]
+        messages = self._script.messages[len(self._user_messages()) - self._n_before :]
         facts: Json = dict(messages[0]) if messages else {}
         return facts
 
@@ -352,7 +352,7 @@ class _Replay:
 
     def _copy_observation(self, item: plain.Item, logged_item: plain.ToolItem) -> None:
         own = {"id", "startedAt", "call"}
-        if logged_item["id"] not in self._script.edited:
+        if logged_item["id"] not in self._script.edited_ids:
             own |= {"args", "summary", "selfRating"}
         update: Json = {key: value for key, value in logged_item.items() if key not in own}
         update |= {key: value for key, value in item.items() if key in own}
@@ -378,15 +378,15 @@ class _Replay:
 
     def _check_items(self) -> None:
         items = [item for item in self._conversation.state.items if is_compared(item)]
-        for item in items[self._n_checked :]:
+        for item in items[self._n_checked_items :]:
             if item["status"] not in ENDED or self.report.difference:
                 return
-            recorded_items = self._expected[self._n_checked : self._n_checked + 1]
+            recorded_items = self._expected[self._n_checked_items : self._n_checked_items + 1]
             if recorded_items:
                 self._ids[item["id"]] = recorded_items[0]["id"]
             before = [comparable(each, {}) for each in recorded_items]
             self._compare(name_of(item), before, [comparable(item, self._ids)])
-            self._n_checked += 1
+            self._n_checked_items += 1
 
     def _check_request(self, call: Call, request: ModelRequest) -> None:
         if call.request is not None and self.report.difference is None:
@@ -396,7 +396,7 @@ class _Replay:
 
     def _check_end(self, recorded_turn: plain.Turn, replayed_turn: plain.Turn) -> None:
         self._check_items()
-        missing_items = self._expected[self._n_checked : self._turn.n_items]
+        missing_items = self._expected[self._n_checked_items : self._turn.n_items]
         if missing_items and not self.report.difference:
             self._compare(
                 name_of(missing_items[0]), [comparable(each, {}) for each in missing_items], []

@@ -20,7 +20,7 @@ from oh_daemon.protocol.events import CheckpointCreated
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text, sha256_of
-from oh_daemon.workspace.hunks import Rewrite, merged
+from oh_daemon.workspace.hunks import Rewrite, merge_texts
 from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
@@ -118,7 +118,7 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
     if later is None or any(text is None for text in texts):
         return later
     origin, own_text, foreign_text = (text or "" for text in texts)
-    return Version(merged(origin, own_text, foreign_text)[0])
+    return Version(merge_texts(origin, own_text, foreign_text)[0])
 
 
 def _changes_in(

@@ -30,9 +30,9 @@ from oh_daemon.protocol.events import ChangesReviewed
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.protocol.messages import Conflict
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.hunks import choose_hunks, hunks_of, merged
+from oh_daemon.workspace.hunks import choose_hunks, hunks_of, merge_texts
 from oh_daemon.workspace.paths import path_from_uri
-from oh_daemon.workspace.text_changes import applied, with_newlines
+from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
 _LOST = "its earlier text can no longer be read"
 
@@ -75,11 +75,11 @@ class _Review:
         edits = [edit for hunk, edit in self.hunks.items() if hunk in hunks]
         if len(edits) == len(self.hunks):
             return self.now
-        return applied(self.base or "", edits) if edits else self.base
+        return apply_edits(self.base or "", edits) if edits else self.base
 
 
 def _reviews(changes: AgentChanges) -> dict[str, _Review]:
-    with changes.conversation.journal.changed:
+    with changes.conversation.journal.condition:
         files = deepcopy(changes.conversation.state.reviews)
     return {uri: _review(changes.documents, uri, file) for uri, file in files.items()}
 
@@ -91,15 +91,15 @@ def _review(documents: Documents, uri: str, file: Review) -> _Review:
         for before, after in file["gaps"]:
             # The user's own changes count as accepted, even where they replaced the agent's.
             current_text = _text(documents, after) or ""
-            base = merged(_text(documents, before) or "", base or "", current_text)[0]
+            base = merge_texts(_text(documents, before) or "", base or "", current_text)[0]
     except ToolError:
         # That concerns this file alone.
-        loss = _lost(uri, file["base"], file["now"])
+        loss = _loss(uri, file["base"], file["now"])
         return _Review(uri, None, None, decision, remains=loss, by_command=by_command)
     return _Review(uri, base, now, decision, by_command=by_command)
 
 
-def _lost(uri: str, before: str | None, after: str | None) -> FileChange:
+def _loss(uri: str, before: str | None, after: str | None) -> FileChange:
     """Return a change of which only the hashes are known."""
     op = "add" if before is None else "delete" if after is None else "modify"
     return FileChange(uri=uri, op=op, added=0, removed=0, sha256_before=before, sha256_after=after)
@@ -152,7 +152,7 @@ def _state(
 
 def _of_turn(changes: AgentChanges, turn_id: str) -> dict[str, _Review]:
     """Return what one turn did to files, as if nothing had been accepted since it began."""
-    with changes.conversation.journal.changed:
+    with changes.conversation.journal.condition:
         files = dict(changes.conversation.state.turn_changes.get(turn_id, {}))
     documents, before, after = changes.documents, "sha256Before", "sha256After"
     reviews = (

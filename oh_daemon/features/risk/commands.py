@@ -203,7 +203,7 @@ def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findi
         option = remaining.pop(0)
         value = remaining.pop(0) if option in ("-C", "-c") and remaining else ""
         folders += [value] if option == "-C" else []
-        inner_ground = inner_ground.moved(value) if option == "-C" else inner_ground
+        inner_ground = inner_ground.moved_to(value) if option == "-C" else inner_ground
         is_setting = option == "-c" and re.match(r"(user|color|core\.quotepath)\b", value)
         is_safe = is_safe and (bool(is_setting) or option in ("-C", "--no-pager", "-P"))
     if not remaining and is_safe:

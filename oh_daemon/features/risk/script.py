@@ -130,7 +130,7 @@ class _Script:
         self._start = ground
         moves = _MOVES.fullmatch(code)
         if moves or _MOVE.search(code):
-            ground = ground.moved(moves[1] if moves else "-")
+            ground = ground.moved_to(moves[1] if moves else "-")
         self._ground = ground
 
     def walk(self, node: Node) -> None:
@@ -221,13 +221,13 @@ class _Script:
 
     def _word(self, node: Node) -> str:
         """Return what the shell makes of a word, with `UNKNOWN` for what only it knows."""
-        text = self._replaced(node)
+        text = self._replaced_text(node)
         if re.search(r"\{.*(,|\.\.)", _QUOTED.sub("", text)):
             self._high("it holds a list in braces, which is not looked at")
             return UNKNOWN
-        return _QUOTED.sub(_unquoted, text)
+        return _QUOTED.sub(_unquote, text)
 
-    def _replaced(self, node: Node) -> str:
+    def _replaced_text(self, node: Node) -> str:
         """Return a word as it is written, with stand-ins for what the shell replaces."""
         if node.type in _REPLACED:
             self.walk(node)
@@ -235,7 +235,7 @@ class _Script:
         source, end, parts = node.text or b"", 0, list[str]()
         for child in node.children:
             begin = child.start_byte - node.start_byte
-            parts += (source[end:begin].decode("utf-8", "replace"), self._replaced(child))
+            parts += (source[end:begin].decode("utf-8", "replace"), self._replaced_text(child))
             end = child.end_byte - node.start_byte
         return "".join(parts) + source[end:].decode("utf-8", "replace")
 
@@ -244,7 +244,7 @@ _KNOWN = {"$HOME": "~", "${HOME}": "~", "$PWD": "."}
 _QUOTED = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
 
 
-def _unquoted(match: re.Match[str]) -> str:
+def _unquote(match: re.Match[str]) -> str:
     raw, text, escape = match.groups()
     if text is not None:
         return re.sub(r'\\(?:\n|(["\\$`]))', r"\1", text)

@@ -98,7 +98,7 @@ def _reasons(
     if commands[0][0] == "cd":
         # What follows runs only if the folder was entered, and then in that folder.
         yield from _entering(commands[0], joints, ground)
-        ground = ground.moved(commands[0][-1])
+        ground = ground.moved_to(commands[0][-1])
         commands = commands[1:]
     yield from _reading(".", ground)
     for words in commands:
@@ -215,7 +215,7 @@ def _pattern(call: _Call, ground: Ground) -> Iterator[str]:
     yield from _files(call._replace(operands=call.operands[0 if is_given else 1 :]), ground)
 
 
-def _tracked(call: _Call, ground: Ground) -> Iterator[str]:
+def _tracked_paths(call: _Call, ground: Ground) -> Iterator[str]:
     """Judge revisions, and paths in them; without a repository git compares whole folders."""
     parts = [part for each in call.operands for part in each.split(":") if part]
     if not all(re.fullmatch(r"[\w./@%+,^~-]*", part, re.ASCII) for part in parts):
@@ -258,7 +258,7 @@ _OPERANDS: Mapping[str, Callable[[_Call, Ground], Iterator[str]]] = {
     "files": _files,
     "file": _file,
     "pattern": _pattern,
-    "tracked": _tracked,
+    "tracked": _tracked_paths,
 }
 """What operands are, and how they are judged.
 

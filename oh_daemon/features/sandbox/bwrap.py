@@ -69,7 +69,7 @@ def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
 
     What lies in one of the folders `outside` of which they must be, came with a project.
     """
-    bundled_path = _bundled()
+    bundled_path = _bundled_path()
     if bundled_path is not None and bundled_path.is_file():
         yield bundled_path
     for folder in path.split(":"):
@@ -79,7 +79,7 @@ def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
             yield real
 
 
-def _bundled() -> Path | None:
+def _bundled_path() -> Path | None:
     from importlib.util import find_spec  # noqa: PLC0415 - only at the first use of a sandbox.
 
     spec = find_spec(BUNDLED)

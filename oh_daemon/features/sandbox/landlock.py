@@ -48,12 +48,12 @@ def abi() -> int:
     return _call(_CREATE_RULESET, None, 0, _WHICH_ABI)
 
 
-def hold() -> None:
+def restrict_process() -> None:
     """Give up, for good, all that a program needs only to change something. Raises `OSError`."""
     version = abi()
     if version < MIN_ABI:
         raise OSError(errno.ENOTSUP, f"Landlock {version} is too old; {MIN_ABI} is needed")
-    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _check_result(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _drop_capabilities()
     _restrict(version)
     sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer than all this.
@@ -89,7 +89,7 @@ def confine(terminals: int, places: Sequence[str]) -> None:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             _allow(ruleset, descriptor, allowed)
             os.close(descriptor)
-    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _check_result(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
@@ -105,23 +105,23 @@ def refuse_tracing() -> None:
 
     See PR_SET_DUMPABLE in prctl(2): a fork keeps it, an execve resets it.
     """
-    _checked(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0))
+    _check_result(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def end_with_parent() -> None:
     """Have this process killed when its parent ends; a change of its rights resets that."""
-    _checked(_libc.prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0))
+    _check_result(_libc.prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0))
 
 
 def drop_all_rights() -> None:
     """Give up all capabilities, also those that a program would get. Raises `OSError`."""
     refuse_tracing()
-    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _check_result(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     number = 0
     while _libc.prctl(_DROP_BOUND, number, 0, 0, 0) == 0:
         number += 1
     header = struct.pack("=Ii", _CAP_VERSION, 0)
-    _checked(_libc.capset(header, bytes(24)))
+    _check_result(_libc.capset(header, bytes(24)))
 
 
 def filter_calls(program: bytes) -> None:
@@ -130,7 +130,7 @@ def filter_calls(program: bytes) -> None:
     given = ctypes.create_string_buffer(
         struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
     )
-    _checked(_libc.prctl(_SET_SECCOMP, _BY_FILTER, given))
+    _check_result(_libc.prctl(_SET_SECCOMP, _BY_FILTER, given))
 
 
 def _restrict(version: int) -> None:
@@ -140,7 +140,7 @@ def _restrict(version: int) -> None:
     attributes = (_ALL_WRITES | device, _BIND_AND_CONNECT, *scopes)
     attributes_struct = struct.pack(f"{len(attributes)}Q", *attributes)
     ruleset = _call(_CREATE_RULESET, attributes_struct, len(attributes_struct), 0)
-    for path in (*_WRITABLE, *_given()):
+    for path in (*_WRITABLE, *_given_paths()):
         # What has no name, as a pipe, needs no rule.
         with suppress(OSError):
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -149,7 +149,7 @@ def _restrict(version: int) -> None:
     _call(_RESTRICT_SELF, ruleset, 0)
 
 
-def _given() -> Iterator[str]:
+def _given_paths() -> Iterator[str]:
     """Yield the standard streams that can be written to, so that they can be opened by name."""
     for descriptor in range(3):
         with suppress(OSError):
@@ -161,16 +161,16 @@ def _drop_capabilities() -> None:
     """Keep, of root's rights, only that to read all files."""
     header = struct.pack("=Ii", _CAP_VERSION, 0)
     data = ctypes.create_string_buffer(24)
-    _checked(_libc.capget(header, data))
+    _check_result(_libc.capget(header, data))
     capabilities = struct.unpack("=6I", data.raw)[1] & _CAP_DAC_READ_SEARCH
-    _checked(_libc.capset(header, struct.pack("=6I", capabilities, capabilities, 0, 0, 0, 0)))
+    _check_result(_libc.capset(header, struct.pack("=6I", capabilities, capabilities, 0, 0, 0, 0)))
 
 
 def _call(number: int, *arguments: object) -> int:
-    return _checked(_libc.syscall(number, *arguments))
+    return _check_result(_libc.syscall(number, *arguments))
 
 
-def _checked(result: int) -> int:
+def _check_result(result: int) -> int:
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -178,7 +178,7 @@ def _checked(result: int) -> int:
 
 def _main(argv: list[str]) -> None:
     try:
-        hold()
+        restrict_process()
     except OSError as exc:
         os.write(2, b"the program cannot be held: %b\n" % str(exc.strerror).encode())
         os._exit(126)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from oh_daemon.common.minimal_json import parse
-from oh_daemon.features.sandbox.level_choice import chosen, report
+from oh_daemon.features.sandbox.level_choice import choose_rows, report
 from oh_daemon.features.settings.places import user_files
 from oh_daemon.protocol.version import VERSION
 
@@ -31,7 +31,7 @@ def last_report(client: Json, environment: Mapping[str, str]) -> dict[str, str] 
     if rows is None:
         return None
     setting = level_setting(client, environment)
-    return report(setting, rows, *chosen(setting, rows))
+    return report(setting, rows, *choose_rows(setting, rows))
 
 
 def level_setting(client: Json, environment: Mapping[str, str]) -> SandboxSetting:

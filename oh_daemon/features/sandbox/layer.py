@@ -26,7 +26,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def read(upper: Path, name: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file of the layer. Raises `OSError`."""
-    with opened(upper) as root, regular(root, str(name)) as descriptor:
+    with open_folder(upper) as root, regular(root, str(name)) as descriptor:
         data = bytearray()
         while piece := os.read(descriptor, max_bytes + 1 - len(data)):
             data += piece
@@ -36,7 +36,7 @@ def read(upper: Path, name: Path, max_bytes: int) -> bytes:
 
 
 @contextmanager
-def opened(folder: Path) -> Generator[int]:
+def open_folder(folder: Path) -> Generator[int]:
     descriptor = os.open(folder, _FOLDER)
     try:
         yield descriptor
@@ -79,7 +79,7 @@ def holding(root: int, name: str) -> Generator[tuple[int, str]]:
 
 
 @contextmanager
-def named(root: int, name: str) -> Generator[int]:
+def open_named(root: int, name: str) -> Generator[int]:
     """Open what stands under a name, whatever it is, only to refer to it."""
     place = open_beneath(root, name, _NAME)
     try:
@@ -195,7 +195,7 @@ def _mark(place: int | str, name: str) -> bytes | None:
 
 def names_below(upper: Path, top: Path, limit: int) -> list[Path]:
     """Return at most so many names of what is no folder, at `top` or below it in the layer."""
-    with opened(upper) as root:
+    with open_folder(upper) as root:
         return [Path(name) for name in _names(root, str(top), limit)]
 
 

@@ -14,7 +14,7 @@ _AUTO = ("view", "landlock")
 """What `auto` tries, best first."""
 
 
-def chosen(setting: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, int | None]:
+def choose_rows(setting: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, int | None]:
     """Return the row of the best level that is wanted and holds, and the row that says more.
 
     That is what keeps a better level away, or else the one that holds.
@@ -34,7 +34,7 @@ def chosen(setting: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, 
 def report(
     setting: SandboxSetting, rows: Sequence[Tried], chosen_index: int | None, why: int | None
 ) -> dict[str, str]:
-    """Return what clients are told of what `chosen` returned."""
+    """Return what clients are told of what `choose_rows` returned."""
     cause, cure = ("", "") if why is None else rows[why][2:]
     level = "none" if chosen_index is None else rows[chosen_index][0]
     level_report = {"level": level, "wanted": setting, "cause": cause, "cure": cure}

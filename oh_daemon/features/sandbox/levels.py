@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal
 
 from oh_daemon.features.sandbox import bwrap, landlock, seccomp
 from oh_daemon.features.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
-from oh_daemon.features.sandbox.level_choice import Tried, chosen
-from oh_daemon.features.sandbox.storage import owned, private_folder, remove
+from oh_daemon.features.sandbox.level_choice import Tried, choose_rows
+from oh_daemon.features.sandbox.storage import own_folder, private_folder, remove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.proc import mounts, mounts_below
 from oh_daemon.system.spawner import Process, Spawner, output_file, written_to
@@ -124,7 +124,7 @@ class Sandbox:
 
 def choose(setting: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
-    chosen_index, why = chosen(setting, [row.as_tried for row in rows])
+    chosen_index, why = choose_rows(setting, [row.as_tried for row in rows])
     sandbox = Sandbox(setting, "none", rows)
     if chosen_index is not None:
         sandbox = replace(sandbox, level=rows[chosen_index].level, held_by=rows[chosen_index])
@@ -230,7 +230,7 @@ class _Trial:
         return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
 
     def end_reading(self, trial: _Started) -> Row:
-        output = trial.said()
+        output = trial.read_output()
         if output == _END:
             return Row("landlock", holds=True)
         failure = why_no_landlock(output.removesuffix(_END), facts_for(None))
@@ -257,7 +257,7 @@ class _Trial:
             words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
             facts = (str(below), str(outside), str(os.getpid()), git)
             argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
-            output = self._start(stack, argv, filter_program).said()
+            output = self._start(stack, argv, filter_program).read_output()
             if not output.endswith(_END):
                 return why_no_view(output, facts_for(program))
             if lines := output.removesuffix(_END).split("\n")[:-1]:
@@ -275,7 +275,9 @@ class _Trial:
         (folder / "a.txt").write_text("below\n")
         if shutil.which("git", path=self.path) is None:
             return ""
-        output = self._start(stack, ["git", "-C", str(folder), "add", "--force", ".env"]).said()
+        output = self._start(
+            stack, ["git", "-C", str(folder), "add", "--force", ".env"]
+        ).read_output()
         return "" if output else "git"
 
     def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
@@ -290,7 +292,7 @@ class _Started:
     process: Process
     output: int
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """Wait for its end and return what it wrote."""
         if self.process.wait(_PATIENCE_S) is None:
             self.process.kill_tree()
@@ -302,5 +304,5 @@ def _scratch(stack: ExitStack, place: Path) -> Path:
     """Make a folder that is held like a view's, so that nobody sweeps it away meanwhile."""
     folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
     stack.callback(remove, folder)
-    stack.callback(os.close, owned(folder))
+    stack.callback(os.close, own_folder(folder))
     return folder

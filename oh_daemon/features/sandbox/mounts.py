@@ -18,7 +18,7 @@ from pathlib import Path
 from oh_daemon.features.sandbox.bwrap import Layer, Mounts
 from oh_daemon.features.sandbox.layer import OPAQUE
 from oh_daemon.features.sandbox.secret_files import NEEDED, Masks
-from oh_daemon.features.sandbox.storage import CACHES, locked, made, mask_folder
+from oh_daemon.features.sandbox.storage import CACHES, lock_folder, make_folder_in, mask_folder
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.system.proc import mounts_below
 
@@ -60,7 +60,7 @@ class Ground:
     """Real paths of the open folders, whose changes may land."""
     private: Sequence[Path]
     """Real paths of other folders that can be written to, whose changes never land."""
-    hidden: Sequence[Path] = ()
+    hidden_places: Sequence[Path] = ()
     caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Real paths of folders, by names of their own, whose changes last for the user's views."""
     masks: Masks | None = None
@@ -75,7 +75,7 @@ class Ground:
         """Each place that a layer covers, once."""
         return [*dict.fromkeys((*self.folders, *self.private, *self.scratch))]
 
-    def covered(self) -> Mapping[Path, str]:
+    def covered_places(self) -> Mapping[Path, str]:
         """Return what may hold secrets now, as `Masks.find` does."""
         return self.masks.find() if self.masks else {}
 
@@ -113,17 +113,17 @@ def mounts_of(
     caches = _caches(ground, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
     layers += [_cache_layer(at, caches[at], place, stack) for at in own]
-    hidden_places = [*ground.hidden, place.parent]
+    hidden_places = [*ground.hidden_places, place.parent]
     folders, single = _sockets_to_hide(ground.places, hidden_places, parts.visible)
     mounts = Mounts(
         layers=layers,
         visible=parts.visible,
-        shared={at: _lasting(source) for at, source in caches.items() if at not in own},
-        hidden=[*ground.hidden, *folders],
+        shared={at: _as_lasting(source) for at, source in caches.items() if at not in own},
+        hidden=[*ground.hidden_places, *folders],
         # Nothing inside can move away what is mounted in the folder of all views.
-        covered=[*unmasked(ground.covered(), masked), place.parent, *single],
+        covered=[*unmasked(ground.covered_places(), masked), place.parent, *single],
         empty=empty,
-        readable=[shells.spool, empty, *ground.fixed, *parts.needed],
+        readable=[shells.spool, empty, *ground.fixed, *parts.needed_places],
         writable=[shells.state],
     )
     return mounts, overlays, masked
@@ -149,12 +149,13 @@ def _layers(ground: Ground, place: Path, parts: _Parts) -> Iterator[Layer]:
             _take_apart(parts, covered_place, names, ground.places, is_empty=is_scratch)
         yield _layer(place, str(number), covered_place, [] if is_whole else [names])
     yield from (
-        _layer(place, _name_of(covered_place), covered_place) for covered_place in parts.layered
+        _layer(place, _name_of(covered_place), covered_place)
+        for covered_place in parts.layered_places
     )
 
 
 def _layer(place: Path, name: str, covered_place: Path, below: Sequence[Path] = ()) -> Layer:
-    upper, work = (made(place / f"{what}-{name}") for what in ("upper", "work"))
+    upper, work = (make_folder_in(place / f"{what}-{name}") for what in ("upper", "work"))
     return Layer(covered_place, upper, work, below)
 
 
@@ -248,27 +249,29 @@ def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Pat
 
 def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> Layer:
     """Return the layer over a cache; if another view uses the lasting one, one of its own."""
-    source, own = _lasting(store), place / f"cache-{store.name}"
+    source, own = _as_lasting(store), place / f"cache-{store.name}"
     try:
-        stack.callback(os.close, locked(store))
+        stack.callback(os.close, lock_folder(store))
     except BlockingIOError:
-        return Layer(cache, made(own / "upper"), made(own / "work"), [cache, source])
-    return Layer(cache, source, made(store / "work"), [cache])
+        return Layer(
+            cache, make_folder_in(own / "upper"), make_folder_in(own / "work"), [cache, source]
+        )
+    return Layer(cache, source, make_folder_in(store / "work"), [cache])
 
 
-def _lasting(store: Path) -> Path:
-    return made(store / "upper")
+def _as_lasting(store: Path) -> Path:
+    return make_folder_in(store / "upper")
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What a view has in the place of folders that it cannot cover."""
 
-    layered: list[Path] = field(default_factory=list[Path])
+    layered_places: list[Path] = field(default_factory=list[Path])
     """Folders that can be covered."""
     visible: list[Path] = field(default_factory=list[Path])
     """Files and other mounted folders, which are seen as they are."""
-    needed: list[Path] = field(default_factory=list[Path])
+    needed_places: list[Path] = field(default_factory=list[Path])
     """What nothing starts without, in a folder that is empty else."""
 
 
@@ -277,19 +280,21 @@ def _take_apart(
 ) -> None:
     """Add what a folder has, and make its names in the folder `names`, which no command can change.
 
-    Nothing of it is seen if it `is_empty`. The `others` are covered on their own.
+    Nothing of it is seen if it `is_empty`. The `other_names` are covered on their own.
     """
     shutil.rmtree(names, ignore_errors=True)
     if is_empty:
         names.mkdir(mode=0o700)
-        parts.needed.extend(path for path in NEEDED if _innermost(path, other_places) == folder)
+        parts.needed_places.extend(
+            path for path in NEEDED if _innermost(path, other_places) == folder
+        )
         return
     mounts = mounts_below(folder)
     for path, name in _walk(folder, names, mounts):
         if not name.is_dir() or mounts.get(path, _LAYERED[0]) not in _LAYERED:
             parts.visible.append(path)
         elif path not in other_places:
-            parts.layered.append(path)
+            parts.layered_places.append(path)
 
 
 def _name_of(folder: Path) -> str:

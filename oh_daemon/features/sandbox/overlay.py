@@ -30,11 +30,11 @@ from oh_daemon.features.sandbox.mounts import (
 from oh_daemon.features.sandbox.storage import (
     LOCK,
     limit,
-    locked,
-    made,
+    lock_folder,
+    make_folder_in,
     n_numbers,
     note_holder,
-    owned,
+    own_folder,
     remove,
     reserve_in,
     too_full,
@@ -107,9 +107,9 @@ class View:
         """The secrets that a lower layer of the last run hides."""
         self._writable: Sequence[str] = ()
         """Where commands of the last run can write."""
-        self._noted: int | None = None
+        self._marked_root: int | None = None
         """The process 1 of which `holder` knows."""
-        self._why_ended = ""
+        self._end_reason = ""
         self._spawner = Spawner(self.enclose, network.variables if network else {})
 
     @property
@@ -121,8 +121,10 @@ class View:
         """Return where the files of shells in it lie; what they are given they cannot change."""
         with self._lock:
             if self._ownership is None and not self._outlives:
-                self._ownership = owned(self._place)
-        return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
+                self._ownership = own_folder(self._place)
+        return ShellPlace(
+            make_folder_in(self._place / "given"), make_folder_in(self._place / "kept")
+        )
 
     def words_apart(self, folder: Path) -> Sequence[str]:
         """Return the words before a program of the host's that put it inside, where none sees it.
@@ -144,14 +146,14 @@ class View:
 
     def start(self) -> int:
         """Return the number of process 1 inside, which is started if it is not there."""
-        if (root := self.spawner.root) is not None and root == self._noted:
+        if (root := self.spawner.root) is not None and root == self._marked_root:
             return root
         words = (sys.executable, "-I", "-S", "-c", "")
         self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S)
         if (root := self.spawner.root) is None:
             raise ToolError("the view has ended; try again")
         note_holder(self._place, root, self._writable)
-        self._noted = root
+        self._marked_root = root
         return root
 
     def open(self, folder: Path) -> int:
@@ -194,7 +196,7 @@ class View:
                 self._keeper.bring_up_to_date(self._covered())
 
     def _covered(self) -> Mapping[Path, str]:
-        return unmasked(self._ground.covered(), self._masked)
+        return unmasked(self._ground.covered_places(), self._masked)
 
     def _begin(self, root: int) -> None:
         """Act in the namespaces of process 1 before it has started anything."""
@@ -203,7 +205,7 @@ class View:
             limit(root, self._place, reserve)
             empty = empty_file(self._place)
             self._keeper = _Keeper(self._host, root, reserve, empty, self._overlays)
-            self._why_ended = ""
+            self._end_reason = ""
             self._keeper.bring_up_to_date(self._covered())
         if self._network is not None:
             self._network.begin(self)
@@ -227,7 +229,7 @@ class View:
             self._network.end()
         with self._lock:
             if self._keeper is not None:
-                self._why_ended = self._keeper.close()
+                self._end_reason = self._keeper.close()
             self._keeper = None
         self._open.close()
 
@@ -235,9 +237,9 @@ class View:
         """Return once why it ended the last time, if what ran inside is the reason; else ""."""
         with self._lock:
             if self._keeper is not None and self._keeper.root != self.spawner.root:
-                self._why_ended = self._keeper.close()
+                self._end_reason = self._keeper.close()
                 self._keeper = None
-            why, self._why_ended = self._why_ended, ""
+            why, self._end_reason = self._end_reason, ""
             return why
 
     def enclose(self) -> Enclosure:
@@ -249,7 +251,7 @@ class View:
         mounts, self._overlays, self._masked = mounts_of(
             self._ground, self._place, self.shells(), self._open
         )
-        lock = self._locked()
+        lock = self._lock_layer()
         self._open.callback(os.close, lock)
         filter_program = seccomp.memory_file(seccomp.for_view())
         self._open.callback(os.close, filter_program)
@@ -268,10 +270,10 @@ class View:
             begin=self._begin,
         )
 
-    def _locked(self) -> int:
+    def _lock_layer(self) -> int:
         """Return a descriptor that holds the lock; wait for one that is about to be released."""
         with suppress(BlockingIOError):
-            return locked(self._place)
+            return lock_folder(self._place)
         with ExitStack() as on_failure:
             lock = os.open(self._place / LOCK, os.O_RDONLY | os.O_CLOEXEC)
             on_failure.callback(os.close, lock)

@@ -28,10 +28,10 @@ from oh_daemon.features.sandbox.layer import (
     is_opaque,
     is_whiteout,
     make_folder,
-    named,
     open_beneath,
+    open_folder,
     open_in,
-    opened,
+    open_named,
     parents,
     regular,
     status,
@@ -52,7 +52,10 @@ def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None
     its mode, what else is in it stays. `live` is None when nothing runs in the view.
     """
     with ExitStack() as stack:
-        layer, disk = stack.enter_context(opened(upper)), stack.enter_context(opened(folder))
+        layer, disk = (
+            stack.enter_context(open_folder(upper)),
+            stack.enter_context(open_folder(folder)),
+        )
         mount = open_in(live.pid, folder) if live else None
         if mount is not None:
             stack.callback(os.close, mount)
@@ -88,7 +91,7 @@ class _Taking:
         self._mount = mount
         self._trash = trash
         self._targets = targets
-        self._uncovered = set[str]()
+        self._uncovered_names = set[str]()
 
     def is_staying(self, name: str, in_use: Collection[str]) -> bool:
         """Whether a process holds the file, or is in a folder that is not the disk's any more."""
@@ -119,9 +122,9 @@ class _Taking:
         if lower is not None:
             for folder in reversed(Path(name).parents[:-1]):
                 make_folder(self._mount, folder)
-            self._put(self._mount, name, lower)
+            self._put_entry(self._mount, name, lower)
 
-    def _put(self, mount: int, name: str, lower: os.stat_result) -> None:
+    def _put_entry(self, mount: int, name: str, lower: os.stat_result) -> None:
         if stat.S_ISLNK(lower.st_mode):
             _link(mount, name, target(self._disk, name) or "")
             return
@@ -141,9 +144,9 @@ class _Taking:
     def uncover(self, name: str) -> None:
         """Turn what hides a whole folder above into marks for each name in it but the wanted."""
         for above in parents(name):
-            if above not in self._uncovered and is_folder(status_below(self._disk, above)):
+            if above not in self._uncovered_names and is_folder(status_below(self._disk, above)):
                 self._uncover_folder(above)
-            self._uncovered.add(above)
+            self._uncovered_names.add(above)
 
     def _uncover_folder(self, name: str) -> None:
         with holding(self._layer, name) as (folder, last):
@@ -200,7 +203,7 @@ class _Taking:
             os.rmdir(last, dir_fd=folder)
 
     def _keep(self, name: str, lower: os.stat_result) -> None:
-        with named(self._layer, name) as place:
+        with open_named(self._layer, name) as place:
             is_ours = name in self._targets or has(self._layer, name, is_kept)
             mode = stat.S_IMODE(lower.st_mode)
             if is_ours:
@@ -213,7 +216,7 @@ class _Taking:
 
 
 def _match_mode(root: int, name: str, lower: os.stat_result) -> None:
-    with named(root, name) as place:
+    with open_named(root, name) as place:
         chmod(place, stat.S_IMODE(lower.st_mode))
 
 

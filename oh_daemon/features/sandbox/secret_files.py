@@ -44,12 +44,12 @@ class Masks:
         `allowed` are paths of secrets, or patterns for them, that the user lets commands read.
         """
         self._roots = roots
-        self._needed = [f"{place}/" for place in (*NEEDED, *roots)]
-        self._allowed = patterns
+        self._needed_places = [f"{place}/" for place in (*NEEDED, *roots)]
+        self._patterns_allowed = patterns
         self._trees = [SecretNames(root) for root in roots]
         self._at_home = SecretNames(home, is_deep=False)
         self._places = [*secret_places(home, environment), *own]
-        self._tracked = {root: Tracked(host, root) for root in roots}
+        self._tracked_by_root = {root: Tracked(host, root) for root in roots}
         self._lock = threading.Lock()
         self._ever: set[Path] = set()
 
@@ -64,7 +64,7 @@ class Masks:
                 if real.exists() and self._may_cover(path, real, patterns)
             }
             known_places = self._ever.intersection(places)
-            secret = known_places | set(self._untracked(places.keys() - known_places))
+            secret = known_places | set(self._untracked_paths(places.keys() - known_places))
             self._ever |= secret
             outermost = {path for path in secret if secret.isdisjoint(path.parents)}
             return {path: places.get(path, "") for path in sorted(outermost)}
@@ -101,7 +101,8 @@ class Masks:
 
     def _may_cover(self, path: str, real: Path, patterns: Sequence[str]) -> bool:
         if any(
-            needed_place.startswith(f"{str(real).rstrip('/')}/") for needed_place in self._needed
+            needed_place.startswith(f"{str(real).rstrip('/')}/")
+            for needed_place in self._needed_places
         ):
             return False
         return not (patterns and (_fits(Path(path), patterns) or _fits(real, patterns)))
@@ -109,14 +110,14 @@ class Masks:
     def _patterns(self) -> Sequence[str]:
         """Return the patterns for what commands may read."""
         # Unlike `Path.expanduser`, this one leaves the home folder of an unknown user as it is.
-        patterns = (os.path.expanduser(text) for text in self._allowed())  # noqa: PTH111
+        patterns = (os.path.expanduser(text) for text in self._patterns_allowed())  # noqa: PTH111
         return [pattern for pattern in patterns if Path(pattern).parts]
 
-    def _untracked(self, paths: set[Path]) -> Iterator[Path]:
+    def _untracked_paths(self, paths: set[Path]) -> Iterator[Path]:
         for root in self._roots:
             inside = {path for path in paths if path.is_relative_to(root)}
             paths = paths - inside
-            tracked_paths = self._tracked[root].among(inside) if inside else set[Path]()
+            tracked_paths = self._tracked_by_root[root].among(inside) if inside else set[Path]()
             folders = {up for path in tracked_paths for up in path.parents}
             for path in inside - tracked_paths:
                 yield from _files_below(path, tracked_paths) if path in folders else (path,)
@@ -162,7 +163,7 @@ class SecretNames:
         self._is_deep = is_deep
         self._listings: dict[str, _Folder] = {}
         self._secrets: Mapping[str, int] = {}
-        self._judged: dict[str, bool] = {}
+        self._verdict_by_name: dict[str, bool] = {}
 
     def find(self) -> Mapping[str, int]:
         """Return the paths, links too, each with the number of the folder that it is in.
@@ -171,7 +172,7 @@ class SecretNames:
         in very large trees the deepest are not found.
         """
         if not self._is_unchanged():
-            self._secrets = self._look()
+            self._secrets = self._list_numbers()
         return self._secrets
 
     def _is_unchanged(self) -> bool:
@@ -183,7 +184,7 @@ class SecretNames:
         except OSError:
             return False
 
-    def _look(self) -> Mapping[str, int]:
+    def _list_numbers(self) -> Mapping[str, int]:
         listings: dict[str, _Folder] = {}
         queue = deque([self._root])
         now = time.time_ns()
@@ -193,7 +194,7 @@ class SecretNames:
                 status = os.lstat(path)
                 listing = self._listings.get(path)
                 if listing is None or listing.changed_ns != status.st_ctime_ns:
-                    listing = self._listed(path, status, now)
+                    listing = self._list_folder(path, status, now)
             except OSError:
                 continue
             listings[path] = listing
@@ -208,7 +209,7 @@ class SecretNames:
             numbers.append(str(self._listings[path].number))
         return " ".join(numbers)
 
-    def _listed(self, path: str, status: os.stat_result, now: int) -> _Folder:
+    def _list_folder(self, path: str, status: os.stat_result, now: int) -> _Folder:
         is_settled = status.st_ctime_ns < now - _SLACK_NS
         listing = _Folder(status.st_ctime_ns if is_settled else 0, status.st_ino)
         with os.scandir(path) as entries:
@@ -221,9 +222,9 @@ class SecretNames:
         return listing
 
     def _is_secret(self, name: str) -> bool:
-        verdict = self._judged.get(name)
+        verdict = self._verdict_by_name.get(name)
         if verdict is None:
-            verdict = self._judged[name] = looks_secret(name)
+            verdict = self._verdict_by_name[name] = looks_secret(name)
         return verdict
 
 

@@ -97,11 +97,11 @@ class SelfTest:
 
     def _run(self) -> None:
         try:
-            self._rows.set_result(self._tried())
+            self._rows.set_result(self._try_levels())
         except BaseException as exc:  # noqa: BLE001 - raised again where somebody waits.
             self._rows.set_exception(exc)
 
-    def _tried(self) -> Sequence[Row]:
+    def _try_levels(self) -> Sequence[Row]:
         if last_rows(self.environment) is not None:
             self._is_awaited.wait()
         from oh_daemon.features.sandbox.levels import try_levels, with_mounts  # noqa: PLC0415 - slow.

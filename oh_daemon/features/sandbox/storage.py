@@ -18,7 +18,14 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-from oh_daemon.features.sandbox.layer import chmod, entries, is_folder, named, opened, within
+from oh_daemon.features.sandbox.layer import (
+    chmod,
+    entries,
+    is_folder,
+    open_folder,
+    open_named,
+    within,
+)
 from oh_daemon.system import reaper
 from oh_daemon.system.proc import is_in_memory
 
@@ -34,10 +41,10 @@ _LEAST, _MOST = 1 << 30, 10 << 30
 _SMALLEST_FILE = 16 << 20
 
 
-def owned(place: Path) -> int:
+def own_folder(place: Path) -> int:
     """Make a folder, and return a descriptor that keeps `sweep` from it until it is closed."""
     while True:
-        made(place)
+        make_folder_in(place)
         with ExitStack() as on_failure, suppress(FileNotFoundError):
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             on_failure.callback(os.close, descriptor)
@@ -48,7 +55,7 @@ def owned(place: Path) -> int:
                 return descriptor
 
 
-def locked(place: Path) -> int:
+def lock_folder(place: Path) -> int:
     """Return a descriptor that holds the lock of a folder. Raises `OSError` if another has it."""
     with ExitStack() as on_failure:
         descriptor = os.open(place / LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -64,17 +71,17 @@ def sweep(places: Path) -> None:
         for place in places.iterdir():
             if place.name == CACHES or place.name.startswith(KEPT):
                 continue
-            with suppress(OSError), opened(place) as descriptor:
+            with suppress(OSError), open_folder(place) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.close(locked(place))
+                os.close(lock_folder(place))
                 remove(place)
 
 
 def remove(place: Path) -> None:
     """Remove a view's folder, with what commands left in it."""
     trash = place.with_name(f"{place.name}-gone")
-    with suppress(OSError), opened(place.parent) as parent, ExitStack() as locks:
-        locks.callback(os.close, owned(trash))
+    with suppress(OSError), open_folder(place.parent) as parent, ExitStack() as locks:
+        locks.callback(os.close, own_folder(trash))
         discard(parent, place.name, trash)
 
 
@@ -85,7 +92,7 @@ def holder(place: Path) -> tuple[int, Sequence[str]] | None:
     """
     with suppress(OSError, ValueError):
         try:
-            os.close(locked(place))
+            os.close(lock_folder(place))
         except BlockingIOError:
             number, *writable = (place / LOCK).read_text(errors="surrogateescape").split("\0")
             return int(number), writable
@@ -97,14 +104,14 @@ def note_holder(place: Path, root: int, writable: Sequence[str]) -> None:
     (place / LOCK).write_text("\0".join((str(root), *writable)), errors="surrogateescape")
 
 
-def made(folder: Path) -> Path:
+def make_folder_in(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def private_folder(folder: Path) -> Path:
     """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
-    made(folder)
+    make_folder_in(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError("others can reach it")
@@ -126,7 +133,7 @@ def _mask_folder_of(_pid: int) -> Path:
     base = private_folder(Path("/var/tmp", f"oh-daemon-{os.getuid()}-masks"))  # noqa: S108 - checked.
     sweep(base)
     folder = base / uuid4().hex
-    owned(folder)
+    own_folder(folder)
     atexit.register(remove, folder)
     return folder
 
@@ -134,7 +141,7 @@ def _mask_folder_of(_pid: int) -> Path:
 def discard(parent: int, name: str, trash: Path) -> None:
     """Remove a tree of any depth: each folder is moved up before it is emptied."""
     trash.mkdir(mode=0o700, exist_ok=True)
-    with opened(trash) as heap:
+    with open_folder(trash) as heap:
         stack, n_moved = ["0"], 0
         _move(parent, name, heap, "0")
         while stack:
@@ -152,7 +159,7 @@ def discard(parent: int, name: str, trash: Path) -> None:
 
 
 def _move(folder: int, name: str, heap: int, new: str) -> None:
-    with named(folder, name) as place:
+    with open_named(folder, name) as place:
         chmod(place, 0o700)
     os.rename(name, new, src_dir_fd=folder, dst_dir_fd=heap)
 

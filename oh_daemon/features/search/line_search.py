@@ -145,12 +145,12 @@ def _with_context(
         if context and last is not None and number > last + 1:
             rows.append({"place": "--", "text": ""})
         sign = ":" if number in matching else "-"
-        rows.append({"place": f"{number + 1}{sign}", **_clipped(lines[number], pattern)})
+        rows.append({"place": f"{number + 1}{sign}", **_clip_line(lines[number], pattern)})
         last = number
     return rows
 
 
-def _clipped(line: str, pattern: re.Pattern[str]) -> Json:
+def _clip_line(line: str, pattern: re.Pattern[str]) -> Json:
     """Return a line; of a long one, the part to show around its first match, in what is near."""
     if len(line) <= _MAX_LINE_CHARS:
         return {"text": line}

@@ -24,10 +24,10 @@ from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Location
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.excerpts import capped
+from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.file_names import MAX_FILES, fits, list_files, parse_glob
-from oh_daemon.workspace.paths import Folders, shown, uri_from_path
-from oh_daemon.workspace.text_changes import escaped
+from oh_daemon.workspace.paths import Folders, printable, uri_from_path
+from oh_daemon.workspace.text_changes import escape_text
 
 _MATCH_TIMEOUT_S = 20.0
 _SPAWN_TIMEOUT_S = 30.0
@@ -106,7 +106,7 @@ class SearchTool:
             place = self.folders.name(path)
             locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
         what = next((args[name] for name in _WANTED if name in args), None)
-        quoted_part = f" {shown(what)!r} in" if what else ""
+        quoted_part = f" {printable(what)!r} in" if what else ""
         return Intent(
             title=f"{self.spec.name.capitalize()}{quoted_part} {place}",
             subject=ToolSubject(tool=self.spec.name, args=args),
@@ -117,7 +117,7 @@ class SearchTool:
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        return ToolResult.of(capped(self.find(args, context), "the result"))
+        return ToolResult.of(cap_text(self.find(args, context), "the result"))
 
 
 class _Search:
@@ -145,18 +145,18 @@ class _Search:
                 ]
             case _:
                 blocks = [self._title(hit, unsaved_texts) for hit in hits[:limit]]
-        lines, files_note = _counted(n_lines, "matching line"), _counted(len(files), "file")
+        lines, files_note = _count_text(n_lines, "matching line"), _count_text(len(files), "file")
         head = f"{lines} in {len(hits):,} of {files_note}"
         return _render(
-            head, blocks, (*_cut(limit, n_found, unit), *_gaps(result, len(files)), *notes)
+            head, blocks, (*_cut_note(limit, n_found, unit), *_gaps(result, len(files)), *notes)
         )
 
     def glob(self, args: Json, context: ToolContext) -> str:
         unsaved_texts = dict(self._documents.unsaved_texts())
         files, notes = self._files(args, args["pattern"], unsaved_texts, context.cancel)
         names = [self._name(path) for path in files[:_MAX_ENTRIES]]
-        notes += _cut(_MAX_ENTRIES, len(files), "files")
-        return _render(_counted(len(files), "file"), names, notes)
+        notes += _cut_note(_MAX_ENTRIES, len(files), "files")
+        return _render(_count_text(len(files), "file"), names, notes)
 
     def list(self, args: Json, context: ToolContext) -> str:
         lines: list[str] = []
@@ -165,8 +165,8 @@ class _Search:
                 raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
             files = self._list_files(base, context.cancel)
             paths = {*files, *(above for path in files for above in path.parents)}
-            lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), paths, "  "))
-        notes = _cut(_MAX_ENTRIES, len(lines), "entries")
+            lines += (f"{printable(base)}/", *self._tree(base, args.get("depth", 1), paths, "  "))
+        notes = _cut_note(_MAX_ENTRIES, len(lines), "entries")
         return _render("", lines[:_MAX_ENTRIES], notes)
 
     def _tree(
@@ -179,7 +179,7 @@ class _Search:
             path = folder / name
             mark = "@ (link)" if is_link else "/" if is_folder else ""
             note = "" if is_link or path in listed_paths else " (ignored or empty)"
-            yield f"{indent}{shown(name)}{mark}{note}"
+            yield f"{indent}{printable(name)}{mark}{note}"
             if is_folder and path in listed_paths and depth > 1:
                 yield from self._tree(path, depth - 1, listed_paths, indent + "  ")
 
@@ -255,7 +255,7 @@ class _Search:
         return result
 
     def _block(self, hit: Json, unsaved_paths: Iterable[Path], masker: Masker) -> str:
-        lines = (escaped(_line(line, masker)) for line in hit["lines"])
+        lines = (escape_text(_line(line, masker)) for line in hit["lines"])
         return "\n".join((self._title(hit, unsaved_paths), *lines, ""))
 
     def _title(self, hit: Json, unsaved_paths: Iterable[Path]) -> str:
@@ -278,17 +278,17 @@ def _gaps(result: Json, n_files: int) -> Iterator[str]:
     if result["n_binary"]:
         yield f"{result['n_binary']:,} binary files skipped"
     if large := result["too_large"]:
-        names = ", ".join(map(shown, large[:_MAX_NAMED]))
+        names = ", ".join(map(printable, large[:_MAX_NAMED]))
         yield f"{len(large)} files skipped for their size: {names}; use grep in the terminal"
 
 
-def _cut(limit: int, n_found: int, unit: str) -> list[str]:
+def _cut_note(limit: int, n_found: int, unit: str) -> list[str]:
     if n_found <= limit:
         return []
     return [f"only {limit} of {n_found:,} {unit} are shown; narrow the search by pattern or path"]
 
 
-def _counted(n: int, unit: str) -> str:
+def _count_text(n: int, unit: str) -> str:
     return f"{n:,} {unit}" if n == 1 else f"{n:,} {unit}s"
 
 

@@ -37,7 +37,7 @@ from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.file_names import parse_glob
 from oh_daemon.workspace.files import read_plain
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 from oh_daemon.workspace.repository import up_to_repository
 
 PLACES = (".agents/skills", ".openhands/skills", ".openhands/microagents")
@@ -54,11 +54,11 @@ _NAME = re.compile(r"\w[\w.-]{0,63}")
 UNTRUSTED = "its folder is not trusted, so it is only listed"
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 
 
 class _Input(BaseModel):
@@ -144,7 +144,7 @@ def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[S
     inside = f"{os.path.realpath(base)}/" if places else ""
     for path in (path for place in places for path in _files(base / place)):
         name = path.parent.name if path.name == _OWN_FILE else path.stem
-        skill = Skill(shown(name)[:64], "agent", source, path)
+        skill = Skill(printable(name)[:64], "agent", source, path)
         # A link in a repository must not bring in files from elsewhere on this machine.
         if source == "project" and not os.path.realpath(path).startswith(inside):
             yield replace(skill, problem="it is a link to outside the project", is_broken=True)
@@ -176,7 +176,9 @@ def _read(skill: Skill) -> Skill:
     front, body = _parse(_text(path))
     name = front.name or skill.name
     if not _NAME.fullmatch(name):
-        raise ValueError(f"the name {shown(name)[:64]!r} must be letters, digits, '-', '_' and '.'")
+        raise ValueError(
+            f"the name {printable(name)[:64]!r} must be letters, digits, '-', '_' and '.'"
+        )
     for pattern in front.paths:
         parse_glob(pattern)
     kind = _kind(front, is_own=path.name == _OWN_FILE)
@@ -188,7 +190,7 @@ def _read(skill: Skill) -> Skill:
         name=name,
         kind=kind,
         text=body,
-        description=shown(description)[:_MAX_DESCRIPTION],
+        description=printable(description)[:_MAX_DESCRIPTION],
         triggers=front.words,
         paths=front.paths,
         argument_hint=front.hint or ", ".join(each.name for each in front.inputs) or None,
@@ -251,13 +253,13 @@ def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
 def _at(server: McpServerSettings, folder: Path) -> McpServerSettings:
     """Return `server` with `${SKILL_ROOT}` replaced by the skill's folder."""
 
-    def placed(text: str) -> str:
+    def at_placeholder(text: str) -> str:
         return text.replace("${SKILL_ROOT}", str(folder))
 
-    env = {name: placed(value) for name, value in server.env.items()}
-    command = server.command and placed(server.command)
+    env = {name: at_placeholder(value) for name, value in server.env.items()}
+    command = server.command and at_placeholder(server.command)
     return server.model_copy(
-        update={"command": command, "args": tuple(map(placed, server.args)), "env": env}
+        update={"command": command, "args": tuple(map(at_placeholder, server.args)), "env": env}
     )
 
 
@@ -276,14 +278,14 @@ def output_of(
         argv = ["bash", "-c", f"exec 2>&1\n{command}"]
         result = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)
     except ToolError as exc:
-        return f"[{shown(command)}: {exc}]"
+        return f"[{printable(command)}: {exc}]"
     except Cancelled:
-        return f"[{shown(command)}: interrupted]"
+        return f"[{printable(command)}: interrupted]"
     clean = CleanText()
     text = (clean.feed(result.stdout[:MAX_BYTES]) + clean.flush()).rstrip()
     if len(result.stdout) > MAX_BYTES:
         text = masker.mask_start(text)
         text += f"\n[cut after {MAX_BYTES:,} of {len(result.stdout):,} bytes]"
     if result.exit_code:
-        return f"[{shown(command)}: exit code {result.exit_code}] {text}".rstrip()
+        return f"[{printable(command)}: exit code {result.exit_code}] {text}".rstrip()
     return text

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from oh_daemon.kernel.context import in_view
 from oh_daemon.kernel.notices import skills_listed_in
-from oh_daemon.kernel.prompt import ContextFile, capped, render_context_file
+from oh_daemon.kernel.prompt import ContextFile, cap_text, render_context_file
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import problem_in
 from oh_daemon.protocol.composing import SkillKind, SkillSource
@@ -134,7 +134,7 @@ def filled_in(text: str, args: str, run: Callable[[str], str]) -> str:
     def piece(match: re.Match[str]) -> str:
         return run(match[2]) if match[2] else _PLACEHOLDER.sub(value, match[0])
 
-    return _PIECE.sub(piece, capped(text))
+    return _PIECE.sub(piece, cap_text(text))
 
 
 def render_skill(skill: Skill, text: str) -> str:
@@ -157,7 +157,7 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
 
 def always_text(skill: Skill) -> str:
     """Return the text in a prompt of a skill that is always on."""
-    return render_context_file(ContextFile(str(skill.path), capped(skill.text)))
+    return render_context_file(ContextFile(str(skill.path), cap_text(skill.text)))
 
 
 def in_prompt(skills: Iterable[Skill], *, can_load: bool) -> dict[str, str]:
@@ -177,7 +177,7 @@ def has_text_of(skill: Skill, agent: plain.AgentInfo) -> bool:
     return skills_included.get(skill.name) == _digest(skill)
 
 
-def unlisted(
+def unlisted_skills(
     skills: Iterable[Skill], agent: plain.AgentInfo, items: Sequence[plain.Item]
 ) -> list[Skill]:
     """Return the skills that a prompt would list, but neither this one nor a notice does."""
@@ -238,7 +238,7 @@ def commands_with(skills: Iterable[Skill]) -> list[Command | Skill]:
     return [*(each for each in COMMANDS if each.name not in skill_names), *tasks]
 
 
-def typed(text: str) -> Part:
+def typed_part(text: str) -> Part:
     """Return what the user typed as a part: a command, if it begins with the name of one.
 
     For fronts without completion. Skills are found in any text. Raises `InvalidParamsError` for a

@@ -20,7 +20,7 @@ from oh_daemon.features.skills.prompts import (
     in_prompt,
     prompt_sections,
     render_skill,
-    unlisted,
+    unlisted_skills,
     uses_in,
     written_out,
 )
@@ -41,7 +41,7 @@ from oh_daemon.protocol.items import Location, NoticeItem
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.spawner import Spawner, Spawners
 from oh_daemon.workspace.file_names import fits, parse_glob
-from oh_daemon.workspace.paths import real_paths, shown
+from oh_daemon.workspace.paths import printable, real_paths
 
 _NOT_TRUSTED = "not run, because the folder is not trusted"
 _NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
@@ -85,10 +85,10 @@ class Skills(Feature):
         self._cwd = next(iter(self._folders), Path.home())
         self._lock = threading.Lock()
         self._in_context: set[str] = set()
-        self._requested: dict[str, Skill] = {}
+        self._requested_skills: dict[str, Skill] = {}
         self.servers = mcp.beside(self._servers_to_run, self._cwd, self._prepare)
         self.all: tuple[Skill, ...] = ()
-        self._announced: tuple[Skill, ...] = ()
+        self._announced_skills: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
         self.refresh()
 
@@ -120,7 +120,7 @@ class Skills(Feature):
         self._use_asked_for(conversation, cancel)
         for skill in self.all:
             if skill.is_broken:
-                path = shown(skill.path)
+                path = printable(skill.path)
                 title = f"The skill {path} is not used"
                 warn(conversation.journal, Caveat("unusedSkill", title, skill.problem, path))
         self.servers.begin()
@@ -152,11 +152,11 @@ class Skills(Feature):
 
     def report(self, conversation: Conversation, offered: Container[str]) -> None:
         """Announce skills that the prompt lacks, for instance because a folder is trusted now."""
-        if self.all == self._announced or TOOL not in offered:
+        if self.all == self._announced_skills or TOOL not in offered:
             return
-        self._announced = self.all
+        self._announced_skills = self.all
         state = conversation.state
-        new = unlisted(self.usable(), state.agent, state.items)
+        new = unlisted_skills(self.usable(), state.agent, state.items)
         for section in prompt_sections(new, can_load=True):
             names = tuple(skill.name for skill in new)
             title = f"Skills found: {', '.join(names)}"
@@ -167,7 +167,7 @@ class Skills(Feature):
         notice = NoticeItem(
             id=new_id(),
             title=f"Skill used: {skill.name}",
-            description="; ".join([why, *(f"starts {shown(each)}" for each in skill.starts)]),
+            description="; ".join([why, *(f"starts {printable(each)}" for each in skill.starts)]),
             note=note,
             skill=skill.name,
         )
@@ -178,12 +178,12 @@ class Skills(Feature):
 
         def output(command: str) -> str:
             if why_not := self._why_not(skill, partial(command_hash, command)):
-                return f"[{shown(command)}: {why_not}]"
+                return f"[{printable(command)}: {why_not}]"
             try:
                 is_mine = skill.source == "user"
                 spawner = self._spawners.host if is_mine else self._spawners.for_project()
             except ToolError as exc:
-                return f"[{shown(command)}: {exc}]"
+                return f"[{printable(command)}: {exc}]"
             return output_of(command, spawner, self._masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
@@ -218,7 +218,7 @@ class Skills(Feature):
         items = state.items if self._is_own_log else ()
         names: set[str] = set()
         self._in_context.clear()
-        self._requested.clear()
+        self._requested_skills.clear()
         for item in items:
             if is_tool_item(item):
                 self._in_context.update((item.get("meta") or {}).get("contextFiles", ()))
@@ -245,12 +245,12 @@ class Skills(Feature):
         server_names = {info.name for info in self._mcp.infos()} if skill.servers else set[str]()
         with self._lock:
             for name in skill.servers.keys() - server_names:
-                self._requested.setdefault(name, skill)
+                self._requested_skills.setdefault(name, skill)
 
     def _servers_to_run(self) -> dict[str, McpServerSettings]:
         with self._lock:
             servers_wanted = [
-                (name, each, each.servers[name]) for name, each in self._requested.items()
+                (name, each, each.servers[name]) for name, each in self._requested_skills.items()
             ]
         return {
             name: server
@@ -262,7 +262,7 @@ class Skills(Feature):
         with self._lock:
             is_of_project = any(
                 skill.source != "user" and server in skill.servers.values()
-                for skill in self._requested.values()
+                for skill in self._requested_skills.values()
             )
         return self._spawners.for_project() if is_of_project else self._spawners.host, server
 

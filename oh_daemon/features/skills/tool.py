@@ -13,9 +13,9 @@ from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolRes
 from oh_daemon.kernel.tool_schemas import harmless, takes
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.workspace.excerpts import capped
+from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.files import Files
-from oh_daemon.workspace.paths import Folders, shown
+from oh_daemon.workspace.paths import Folders, printable
 
 _MAX_FILES = 100
 _MAX_LOOKED_AT = 2_000
@@ -45,33 +45,33 @@ class SkillTool:
         self._use = use
 
     def plan(self, args: Json) -> Intent:
-        skill = self._named(args["name"])
+        skill = self._require_skill(args["name"])
         title = " ".join(filter(None, (f"Skill {skill.name}", args.get("file"))))
         starts = skill.starts if "file" not in args else ()
         if not starts:
-            return harmless(SKILL, args, shown(title))
+            return harmless(SKILL, args, printable(title))
         return Intent(
             title,
             ToolSubject(tool=SKILL, args={**args, "starts": starts}),
             "medium",
-            reasons=tuple(f"starts {shown(each)}" for each in starts),
+            reasons=tuple(f"starts {printable(each)}" for each in starts),
             footprint=Footprint(writes=True),
             digest_material=tuple(s.model_dump_json() for s in skill.servers.values()),
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        skill = self._named(args["name"])
+        skill = self._require_skill(args["name"])
         if "file" in args:
             return ToolResult.of(_read(skill, args["file"]))
         return ToolResult.of(f"{self._use(skill, context.cancel)}{_files_beside(skill.path)}")
 
-    def _named(self, name: str) -> Skill:
+    def _require_skill(self, name: str) -> Skill:
         skills = self._skills()
         for skill in skills:
             if skill.name == name:
                 return skill
         names = ", ".join(skill.name for skill in skills) or "none"
-        raise ToolError(f"there is no skill {shown(name)!r}; there are: {names}")
+        raise ToolError(f"there is no skill {printable(name)!r}; there are: {names}")
 
 
 def _read(skill: Skill, name: str) -> str:
@@ -82,8 +82,10 @@ def _read(skill: Skill, name: str) -> str:
         raise ToolError(f"{secret}; it is not shown")
     file = Files(folders, persist=lambda _raw: None).read(path)
     if file is None:
-        raise ToolError(f"the skill {skill.name!r} has no file {shown(name)!r}; load it for a list")
-    return capped(file.text, "the file")
+        raise ToolError(
+            f"the skill {skill.name!r} has no file {printable(name)!r}; load it for a list"
+        )
+    return cap_text(file.text, "the file")
 
 
 def _files_beside(path: Path) -> str:
@@ -96,5 +98,5 @@ def _files_beside(path: Path) -> str:
     if not names:
         return ""
     more = f"\n… and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
-    rows = "\n".join(f"- {shown(name)}" for name in names[:_MAX_FILES])
-    return f"\nFiles in {shown(folder)}:\n{rows}{more}"
+    rows = "\n".join(f"- {printable(name)}" for name in names[:_MAX_FILES])
+    return f"\nFiles in {printable(folder)}:\n{rows}{more}"

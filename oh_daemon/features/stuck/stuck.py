@@ -38,7 +38,7 @@ class Circle:
     pattern: StuckPattern
     length: int
     """Counted in answers: the model makes the calls of one answer before it knows any result."""
-    holds: Callable[..., bool]
+    is_match: Callable[..., bool]
     title: str
     advice: str
     stop_reason: StopReason = "stuck"
@@ -69,7 +69,7 @@ def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
             [[item] for item in entries] if circle.pattern == "monologue" else answers
         )
         recent: list[list[plain.Item]] = [[*answer] for answer in entries_compared[: circle.length]]
-        if len(recent) == circle.length and circle.holds(recent):
+        if len(recent) == circle.length and circle.is_match(recent):
             return _what_to_do(circle, latest, recent)
     return None
 
@@ -118,32 +118,32 @@ def _all_wrong(answers: Sequence[Calls]) -> bool:
 
 def _all_equal(answers: Sequence[Calls]) -> bool:
     first, *other_answers = answers
-    question = _asked(first)
-    if any(_asked(calls) != question for calls in other_answers):
+    question = _call_keys(first)
+    if any(_call_keys(calls) != question for calls in other_answers):
         return False
-    return all(_got(calls) == _got(first) for calls in other_answers)
+    return all(_result_texts(calls) == _result_texts(first) for calls in other_answers)
 
 
 def _same_error(answers: Sequence[Calls]) -> bool:
     if any(call["status"] != "failed" for calls in answers for call in calls):
         return False
-    errors = [{(call["tool"], *_got([call])) for call in calls} for calls in answers]
+    errors = [{(call["tool"], *_result_texts([call])) for call in calls} for calls in answers]
     return all(each == errors[0] for each in errors)
 
 
 def _alternates(answers: Sequence[Calls]) -> bool:
     return (
-        _asked(answers[0]) != _asked(answers[1])
+        _call_keys(answers[0]) != _call_keys(answers[1])
         and _all_equal(answers[::2])
         and _all_equal(answers[1::2])
     )
 
 
-def _asked(calls: Calls) -> list[tuple[str, Json]]:
+def _call_keys(calls: Calls) -> list[tuple[str, Json]]:
     return [(call["tool"], call["args"]) for call in calls]
 
 
-def _got(calls: Calls) -> list[str]:
+def _result_texts(calls: Calls) -> list[str]:
     contents = (json.dumps(call["content"], sort_keys=True) for call in calls)
     return [
         call["status"] + _TIME.sub("", content)

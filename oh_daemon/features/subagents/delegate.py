@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.features.subagents.agents import NamedAgent, Outcome, Task, render_outcome
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.kernel.tool_schemas import TEXT, harmless, takes
@@ -82,7 +82,7 @@ def _tasks(args: Json) -> list[Task]:
     return [
         Task(
             text=arguments["task"],
-            title=clipped(first_line(arguments.get("title") or arguments["task"]), _TITLE_CHARS),
+            title=clip_line(first_line(arguments.get("title") or arguments["task"]), _TITLE_CHARS),
             agent=arguments.get("agent", _DEFAULT_AGENT),
             resume=arguments.get("resume"),
             result_schema=arguments.get("result_schema"),

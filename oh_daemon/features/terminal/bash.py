@@ -76,9 +76,9 @@ class Bash:
         self._screen, self._is_held = screen, is_held
         self.on_job_end: Callable[[], object] = bool
         self._note = self._late = ""
-        self._on_output, self._live_left = ignore, 0
+        self._on_output, self._n_live_left = ignore, 0
         self.is_dead, self._error_prefix = False, error_prefix(place.spool)
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._command: ShellCommand | None = None
         self._late_cleaner = CleanText()
         with ExitStack() as stack:
@@ -110,8 +110,8 @@ class Bash:
 
     def listen(self, on_output: OnOutput) -> None:
         """Call `on_output` with what is written from now until the next `wait` returns."""
-        with self._changed:
-            self._on_output, self._live_left = on_output, MAX_LIVE_CHARS
+        with self._condition:
+            self._on_output, self._n_live_left = on_output, MAX_LIVE_CHARS
 
     def run(self, text: str, *, timeout_s: float, cancel: CancelToken) -> CommandOutcome:
         """Begin a command and wait for it."""
@@ -131,7 +131,7 @@ class Bash:
         The `variables` are set for this command only. Raises `ToolError` when another command
         is running, or the shell has ended.
         """
-        with self._changed:
+        with self._condition:
             if self.is_dead:
                 raise ToolError(SHELL_IS_GONE)
             current = self._command
@@ -161,21 +161,21 @@ class Bash:
 
     def type_for_user(self, text: str) -> None:
         """Type exactly `text` and note it for the model. Raises `ToolError` as `type` does."""
-        with self._changed:
+        with self._condition:
             self._press(text.encode())
-            self.tell(f"The user typed {text[:_MAX_SHOWN]!r} into this terminal.\n")
+            self.write_note(f"The user typed {text[:_MAX_SHOWN]!r} into this terminal.\n")
 
     def _press(self, data: bytes) -> None:
-        with self._changed:
+        with self._condition:
             command = self._command
             if command is None or command.exit_code is not None:
                 raise ToolError(NO_COMMAND)
             command.active = time.monotonic()
             self._pty.write(data)
 
-    def tell(self, note: str) -> None:
+    def write_note(self, note: str) -> None:
         """Add a note about this shell for the model; the next outcome carries it."""
-        with self._changed:
+        with self._condition:
             if self._command is None:
                 self._note += note
             else:
@@ -186,7 +186,7 @@ class Bash:
 
         Blocks for about a second.
         """
-        self.tell("The user ended what ran in this terminal.\n")
+        self.write_note("The user ended what ran in this terminal.\n")
         command = self._command
         if command is not None and command.exit_code is None:
             self._interrupt(command)
@@ -212,7 +212,7 @@ class Bash:
         command = self._command
         if command is None:
             raise ToolError(NO_COMMAND)
-        with cancel.notifying(self._changed):
+        with cancel.notifying(self._condition):
             state = self._await(command, timeout_s, cancel, needs_output=needs_output)
         if cancel.is_cancelled and not command.is_background:
             self._interrupt(command)
@@ -238,10 +238,10 @@ class Bash:
         deadline = start_s + timeout_s
         pause_s, n_waiting = _FIRST_LOOK_S, 0
         while True:
-            with self._changed:
+            with self._condition:
                 runs = command.exit_code is None and not cancel.is_cancelled
                 if runs and (left_s := deadline - time.monotonic()) > 0:
-                    self._changed.wait(min(left_s, pause_s))
+                    self._condition.wait(min(left_s, pause_s))
             deadline = time.monotonic() + timeout_s if self._is_held() else deadline
             if command.exit_code is not None:
                 return "done"
@@ -258,11 +258,11 @@ class Bash:
             pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
 
     def _is_waiting_for_input(self) -> bool:
-        with self._changed:
+        with self._condition:
             return not self.is_dead and self._pty.is_waiting_for_input(self._process.pid)
 
     def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
-        with self._changed:
+        with self._condition:
             capture, note, late = command.report(self._capture())
             self._on_output = ignore
             exit_code = command.exit_code
@@ -271,7 +271,7 @@ class Bash:
                 state = "done"
                 if self._command is command:  # Another command may have begun meanwhile.
                     self._command = None
-        seconds = command.duration_s or time.monotonic() - command.started
+        seconds = command.duration_s or time.monotonic() - command.start_s
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 
     def _interrupt(self, command: ShellCommand) -> None:
@@ -286,8 +286,8 @@ class Bash:
             self._ends_within(command, _MARK_DEADLINE_S)
 
     def _ends_within(self, command: ShellCommand, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
+        with self._condition:
+            return self._condition.wait_for(lambda: command.exit_code is not None, timeout_s)
 
     def _report_exit(self, exit_code: Future[int]) -> None:
         os.write(self._report_write, b"%b %d \0" % (self._exit_mark, exit_code.result()))
@@ -321,7 +321,7 @@ class Bash:
 
     def _end_if_lost(self) -> None:
         # `begin` holds the same lock while it sends a command, and only this thread takes reports.
-        with self._changed:
+        with self._condition:
             command = self._command
             is_lost = has_lost_command(self._process.pid, self._commands, self._reports)
             if is_lost and command and command.status is None:
@@ -330,7 +330,7 @@ class Bash:
 
     def _on_bytes(self, data: bytes) -> None:
         # `begin` holds the same lock, so it hands on all late output to the command it begins.
-        with self._changed:
+        with self._condition:
             command = self._command
             if command is None or command.is_marked:
                 self._keep_late(data)
@@ -360,17 +360,17 @@ class Bash:
         return None
 
     def _end(self, command: ShellCommand) -> None:
-        self._emit(command, command.rest())
-        with self._changed:
+        self._emit(command, command.take_rest())
+        with self._condition:
             drain(self._report_write)  # An interrupted command may have left its secrets there.
             command.end()
             self._screen.settle()
-            self._changed.notify_all()
+            self._condition.notify_all()
         if command.is_job:
             self.on_job_end()
 
     def _on_exit(self, exit_code: int) -> None:
-        with self._changed:  # Who finds it alive, holding this, may use its descriptors.
+        with self._condition:  # Who finds it alive, holding this, may use its descriptors.
             command, self.is_dead = self._command, True
         if command and command.exit_code is None:
             command.status = exit_code
@@ -382,17 +382,17 @@ class Bash:
         if not text:
             return
         text = text.replace(self._error_prefix, "bash: ")  # The file is none of the model's.
-        with self._changed:
+        with self._condition:
             command.capture.add(text)
             self._screen.add(text)
             command.active = time.monotonic()
-            live, on_output = text[: self._live_left], self._on_output
-            self._live_left -= len(live)
+            live, on_output = text[: self._n_live_left], self._on_output
+            self._n_live_left -= len(live)
         if live:
             on_output(live)
 
     def _keep_late(self, data: bytes) -> None:
         text = self._late_cleaner.feed(data)
-        with self._changed:
+        with self._condition:
             self._screen.add(text)
             self._late = (self._late + text)[-_MAX_LATE_CHARS:]

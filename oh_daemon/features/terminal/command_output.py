@@ -53,13 +53,13 @@ class OutputText:
         if output.n_cut_bytes:
             return self._of_ends(output, max_tokens)
         full_text = self.masker.mask(output.head)
-        text = collapsed(full_text)
+        text = collapse_lines(full_text)
         if count_tokens(text) <= max_tokens:
             return Excerpt(text)
         head, tail = _ends(text, text, max_tokens)
         n_cut = len(text.encode()) - len(head.encode()) - len(tail.encode())
-        blob = self._keep(iter([full_text]))
-        return Excerpt(_joined(head, tail, n_cut, self._where(blob)), blob, is_cut=True)
+        blob = self._keep_pieces(iter([full_text]))
+        return Excerpt(_join_ends(head, tail, n_cut, self._where(blob)), blob, is_cut=True)
 
     def of_partial(self, partial: PartialText) -> CutFields:
         """Return the fields of a command that was cut off with this output."""
@@ -74,18 +74,20 @@ class OutputText:
     def _of_ends(self, output: Output, max_tokens: int) -> Excerpt:
         """Return that of an output of which only both ends are in memory."""
         safe = self._safe_to_cut(output)
-        both = collapsed(safe.head), collapsed(safe.tail)
+        both = collapse_lines(safe.head), collapse_lines(safe.tail)
         head, tail = _ends(*both, max_tokens)
         n_cut = output.n_cut_bytes + sum(len(text.encode()) for text in both)
         n_cut -= len(head.encode()) + len(tail.encode())
         blob = None
         if output.spill is not None:
             with output.spill.open(encoding="utf-8", errors="ignore") as file:
-                blob = self._keep(self._masked(iter(lambda: file.read(_PIECE_CHARS), "")))
+                blob = self._keep_pieces(
+                    self._mask_pieces(iter(lambda: file.read(_PIECE_CHARS), ""))
+                )
             output.spill.unlink(missing_ok=True)
         is_capped = output.n_cut_bytes > MAX_SPILL_BYTES
         return Excerpt(
-            _joined(head, tail, n_cut, self._where(blob, is_capped=is_capped)), blob, True
+            _join_ends(head, tail, n_cut, self._where(blob, is_capped=is_capped)), blob, True
         )
 
     def _safe_to_cut(self, output: Output) -> Output:
@@ -95,13 +97,13 @@ class OutputText:
         shown_tail = tail.feed(output.tail) + tail.flush()
         return replace(output, head=head.feed(output.head), tail=shown_tail)
 
-    def _masked(self, pieces: Iterator[str]) -> Iterator[str]:
+    def _mask_pieces(self, pieces: Iterator[str]) -> Iterator[str]:
         stream = MaskedStream(self.masker)
         for piece in pieces:
             yield stream.feed(piece)
         yield stream.flush()
 
-    def _keep(self, pieces: Iterator[str]) -> str | None:
+    def _keep_pieces(self, pieces: Iterator[str]) -> str | None:
         """Store a text as a blob; None if there is no room."""
         descriptor, name = tempfile.mkstemp(prefix="oh-output-")
         path = Path(name)
@@ -126,13 +128,13 @@ def count_tokens(text: str) -> int:
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
-def collapsed(text: str) -> str:
+def collapse_lines(text: str) -> str:
     """Return the text with what repeats or pads it named instead of shown."""
     text = _END_OF_PADDED.sub("", _PADDING.sub("    ", text))
-    return "\n".join(_unrepeated(text.split("\n")))
+    return "\n".join(_without_repeats(text.split("\n")))
 
 
-def _unrepeated(lines: list[str]) -> Iterator[str]:
+def _without_repeats(lines: list[str]) -> Iterator[str]:
     for line, same in groupby(lines):
         n = sum(1 for _ in same)
         if n <= _MAX_REPEATED:
@@ -160,6 +162,6 @@ def _begins(text: str) -> list[int]:
     return [match.start() for match in _TOKEN.finditer(text)]
 
 
-def _joined(head: str, tail: str, n_cut: int, where: str) -> str:
+def _join_ends(head: str, tail: str, n_cut: int, where: str) -> str:
     line = "" if head.endswith("\n") or not head else "\n"
     return f"{head}{line}[… {n_cut:,} bytes cut; {where} …]\n{tail}"

@@ -10,7 +10,7 @@ from oh_daemon.protocol.messages import Empty
 
 def terminal_list(shells: Shells | None) -> m.TerminalListResult:
     """List the terminals of a conversation; none if it is not open."""
-    return m.TerminalListResult(terminals=shells.listed() if shells else ())
+    return m.TerminalListResult(terminals=shells.terminal_infos() if shells else ())
 
 
 def terminal_read(shells: Shells, params: m.TerminalReadParams) -> m.TerminalReadResult:
@@ -41,7 +41,7 @@ def terminal_kill(shells: Shells, params: m.TerminalKillParams) -> Empty:
 
 def _require(shells: Shells, params: m.OfTerminal) -> None:
     """Raise `InvalidParamsError` if the conversation has no such terminal."""
-    names = [info.terminal_id for info in shells.listed()]
+    names = [info.terminal_id for info in shells.terminal_infos()]
     if params.terminal_id not in names:
         message = f"it has {', '.join(names) or 'none'}"
         what = f"the conversation has no terminal {params.terminal_id!r}; {message}"

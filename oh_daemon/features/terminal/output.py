@@ -71,7 +71,7 @@ class CleanText:
         """Return what is still held; the stream may go on."""
         text = self._clean(self._pending + self._decoder.decode(b"", final=True) + "\x1b")
         pending, self._pending = self._pending[:-1], ""
-        return text + _without_controls(_collapsed(pending))
+        return text + _without_controls(_collapse_line(pending))
 
     def _clean(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
@@ -90,7 +90,7 @@ class CleanText:
         self._pending = text[cut_at:]
         text = _without_escapes(text[:cut_at])
         if "\r" in text:
-            lines = [_collapsed(line) if "\r" in line else line for line in text.split("\n")]
+            lines = [_collapse_line(line) if "\r" in line else line for line in text.split("\n")]
             text = "\n".join(lines)
         return _without_controls(_OVERSTRIKE.sub("", text) if "\b" in text else text)
 
@@ -109,7 +109,7 @@ def _without_controls(text: str) -> str:
     return text.translate(_NO_CONTROLS) if text.isascii() else _CONTROLS.sub("", text)
 
 
-def _collapsed(line: str) -> str:
+def _collapse_line(line: str) -> str:
     """Return the last state of a line that was overwritten, as a progress bar does."""
     parts = reversed(_without_escapes(line).split("\r"))
     return next((part for part in parts if part.strip()), "")
@@ -188,10 +188,10 @@ class Scrollback:
 
     def __init__(self, masker: Masker) -> None:
         self._lock = threading.Lock()
-        self._masked = MaskedStream(masker)
+        self._masked_stream = MaskedStream(masker)
         self._text, self._begin, self._end = "", 0, 0
         """The masked text, and the offsets at which it begins and ends."""
-        self._waiting: deque[str] = deque()
+        self._pending_pieces: deque[str] = deque()
         self._n_waiting = 0
         self._is_settled = True
         self._ends_line = True
@@ -205,7 +205,7 @@ class Scrollback:
     def size_bytes(self) -> int:
         """The size of the text that is kept."""
         with self._lock:
-            return sum(len(text.encode()) for text in (self._text, *self._waiting))
+            return sum(len(text.encode()) for text in (self._text, *self._pending_pieces))
 
     def add(self, text: str) -> None:
         with self._lock:
@@ -234,31 +234,31 @@ class Scrollback:
             return
         self._is_settled, self._ends_line = False, text.endswith("\n")
         # Pieces grow to a few KiB, since a program may write one character at a time.
-        if self._waiting and len(self._waiting[-1]) < _PIECE_CHARS:
-            self._waiting[-1] += text
+        if self._pending_pieces and len(self._pending_pieces[-1]) < _PIECE_CHARS:
+            self._pending_pieces[-1] += text
         else:
-            self._waiting.append(text)
+            self._pending_pieces.append(text)
         self._n_waiting += len(text)
-        while self._n_waiting - len(self._waiting[0]) > MAX_SCROLLBACK_CHARS:
+        while self._n_waiting - len(self._pending_pieces[0]) > MAX_SCROLLBACK_CHARS:
             self._drop()
 
     def _drop(self) -> None:
         """Drop the oldest piece and all text before it, up to the next line break if it is near."""
-        n_dropped = len(self._waiting.popleft())
-        _, line_break, rest = self._waiting[0].partition("\n")
+        n_dropped = len(self._pending_pieces.popleft())
+        _, line_break, rest = self._pending_pieces[0].partition("\n")
         if line_break:
-            n_dropped += len(self._waiting[0]) - len(rest)
-            self._waiting[0] = rest
+            n_dropped += len(self._pending_pieces[0]) - len(rest)
+            self._pending_pieces[0] = rest
         self._n_waiting -= n_dropped
-        self._masked.flush()
+        self._masked_stream.flush()
         self._begin = self._end = self._end + n_dropped
         self._text = ""
 
     def _mask(self) -> None:
-        new = self._masked.feed("".join(self._waiting))
+        new = self._masked_stream.feed("".join(self._pending_pieces))
         if self._is_settled:
-            new += self._masked.flush()
-        self._waiting.clear()
+            new += self._masked_stream.flush()
+        self._pending_pieces.clear()
         self._n_waiting = 0
         self._end += len(new)
         self._text = (self._text + new)[-MAX_SCROLLBACK_CHARS:]

@@ -116,7 +116,7 @@ class Shells:
                 self._end_idle()
             (self._outside.add if outside else self._outside.discard)(name)
             note = self.take_why_ended() + _REPLACED if old else ""
-            self._shells[name] = self._started(name, note)
+            self._shells[name] = self._start_bash(name, note)
             return self._shells[name]
 
     def open_reader(self, folder_of: str) -> tuple[str, Bash]:
@@ -182,7 +182,7 @@ class Shells:
                 job.is_reported = True
         return "\n".join(rows)
 
-    def listed(self) -> tuple[TerminalInfo, ...]:
+    def terminal_infos(self) -> tuple[TerminalInfo, ...]:
         """Return what people see of each shell, oldest first."""
         return tuple(self._info(name, shell) for name, shell in list(self._shells.items()))
 
@@ -228,14 +228,14 @@ class Shells:
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for a command in front in one of the shells in the view."""
-        return any(not command.is_job for command in self._running())
+        return any(not command.is_job for command in self._running_commands())
 
     @property
     def jobs(self) -> frozenset[bytes]:
         """The marks of the commands in the view that run in the background."""
-        return frozenset(command.mark for command in self._running() if command.is_job)
+        return frozenset(command.mark for command in self._running_commands() if command.is_job)
 
-    def _running(self) -> Iterator[ShellCommand]:
+    def _running_commands(self) -> Iterator[ShellCommand]:
         for name, shell in list(self._shells.items()):
             command = shell.last
             if name not in self._outside and shell.is_running and command is not None:
@@ -244,7 +244,7 @@ class Shells:
     @property
     def is_running(self) -> bool:
         """Whether a command runs in one of the shells in the view."""
-        return any(True for _ in self._running())
+        return any(True for _ in self._running_commands())
 
     def free_name(self) -> str:
         """Return the name of a terminal that does not exist yet, for a background job."""
@@ -263,14 +263,14 @@ class Shells:
         if place:
             shutil.rmtree(place.spool, ignore_errors=True)
 
-    def _started(self, name: str, note: str) -> Bash:
+    def _start_bash(self, name: str, note: str) -> Bash:
         with refusals("bash"):
             if self._view is not None and name not in self._outside:
                 spawner, place = self._view.spawner, self._view.shells()
                 shell = self._bash(name, spawner, place, self.cwd(name), self._view)
             else:
                 shell = self._bash(name, self._spawner, self._own_place(), self.cwd(name))
-            shell.tell(note)
+            shell.write_note(note)
             return shell
 
     def _bash(

@@ -85,7 +85,7 @@ class ShellCommand:
     cleaner: CleanText = field(default_factory=CleanText)
     pending: bytes = b""
     """Output that may be the beginning of the mark."""
-    started: float = field(default_factory=time.monotonic)
+    start_s: float = field(default_factory=time.monotonic)
     active: float = field(default_factory=time.monotonic)
     """When the command last wrote something or was last typed into."""
     exit_code: int | None = None
@@ -103,7 +103,7 @@ class ShellCommand:
 
     def end(self) -> None:
         """Note that it has ended with what bash reported."""
-        self.duration_s = time.monotonic() - self.started
+        self.duration_s = time.monotonic() - self.start_s
         self.exit_code = self.status
 
     def report(self, capture: Capture) -> tuple[Capture, str, str]:
@@ -119,7 +119,7 @@ class ShellCommand:
         self.is_let_go = True
         return self
 
-    def rest(self) -> str:
+    def take_rest(self) -> str:
         """Return the output that was not split off yet; nothing before a mark comes any more."""
         start, self.pending, self.is_marked = self.pending, b"", True
         return self.cleaner.feed(start) + self.cleaner.flush()

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from oh_daemon.common.hosts import PLACE, Host, parse_host
 from oh_daemon.common.masking import LentSecrets
-from oh_daemon.common.plain_text import clipped
+from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.risk.rating import Rating
 from oh_daemon.features.terminal.bash import Bash
 from oh_daemon.features.terminal.command_output import (
@@ -23,7 +23,7 @@ from oh_daemon.features.terminal.command_output import (
     POLL_TOKENS,
     Excerpt,
     OutputText,
-    collapsed,
+    collapse_lines,
 )
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.features.terminal.shell_command import CommandOutcome
@@ -41,7 +41,7 @@ from oh_daemon.protocol.approvals import CommandSubject
 from oh_daemon.protocol.forms import ToolFields
 from oh_daemon.system.pty import KEYS
 from oh_daemon.workspace.files import fingerprint
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0
@@ -119,14 +119,16 @@ commands change stays in the sandbox, where all your tools see it, until the use
 what you commit."""
 
 
-def _held(schema: Json) -> Json:
+def _with_held_secrets(schema: Json) -> Json:
     return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
 
 
 _ON_THE_DISK = """
 Commands read the disk. A file with unsaved changes is older there; the result says so."""
 SPEC = ToolSpec("terminal", _DESCRIPTION + _ON_THE_DISK, _SCHEMA, kind="execute")
-_SPEC_IN_A_VIEW = replace(SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_held(_SCHEMA))
+_SPEC_IN_A_VIEW = replace(
+    SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_with_held_secrets(_SCHEMA)
+)
 SPEC_ISOLATED = replace(_SPEC_IN_A_VIEW, description=_DESCRIPTION + _ISOLATED)
 HELD = "it runs in the sandbox, where it changes nothing outside"
 READS = "it runs where it can only read, without network"
@@ -184,7 +186,7 @@ class TerminalTool:
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
         cwd = self._shells.cwd(terminal_id)
-        rating, touched_paths = self._rated(args, cwd)
+        rating, touched_paths = self._rate_command(args, cwd)
         footprint = replace(touched_paths, terminal=terminal_id)
         outside = args.get("outside")
         return Intent(
@@ -201,7 +203,7 @@ class TerminalTool:
                 args.get("terminal_id", ""),
                 str(bool(args.get("is_input"))),
                 *(fingerprint(Path(script)) for script in rating.scripts),
-                *self._named(args),
+                *self._secret_names(args),
             ),
             editable=True,
             item_fields={
@@ -237,7 +239,7 @@ class TerminalTool:
                 shell.type(command)
         else:
             unsaved_note, note = self._notes(terminal_id, command_outcome, args)
-            secrets = self._secrets.values_of(self._named(args))
+            secrets = self._secrets.values_of(self._secret_names(args))
             shell.begin(command, context.on_output, is_background=is_background, variables=secrets)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
@@ -256,7 +258,7 @@ class TerminalTool:
     def _is_apart(self, args: Json) -> bool:
         """Whether the command gets a secret, where commands run that nobody approved."""
         is_inside = self._shells.are_held and args.get("outside") is None
-        return is_inside and bool(self._named(args))
+        return is_inside and bool(self._secret_names(args))
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
         if args.get("is_input"):
@@ -265,7 +267,7 @@ class TerminalTool:
 
     def _confinement(self, args: Json, rating: Rating) -> str | None:
         """Return why a command can do no harm, if something keeps it from that."""
-        if args.get("outside") is not None or self._named(args):
+        if args.get("outside") is not None or self._secret_names(args):
             return None
         if self._shells.are_held:
             return HELD
@@ -291,7 +293,7 @@ class TerminalTool:
         *before, _ = self._texts(outcome, terminal_id, None, MAX_TOKENS)
         return unsaved_note, "\n".join(("[the command before]", *filter(None, before), "[now]"))
 
-    def _named(self, args: Json) -> tuple[str, ...]:
+    def _secret_names(self, args: Json) -> tuple[str, ...]:
         """Return the lent secrets that a command gets; text typed into a program gets none."""
         return () if args.get("is_input") else self._secrets.named_in(args["command"])
 
@@ -301,14 +303,14 @@ class TerminalTool:
         default = self._shells.free_name() if args.get("background") else usual
         return str(args.get("terminal_id", default))
 
-    def _rated(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
+    def _rate_command(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
         command, is_input = args["command"], args.get("is_input")
         if is_input and not command:
             return Rating("low", (), segments=()), Footprint(writes=False, paths=frozenset())
         if is_input and command in KEYS:
             return Rating("low", (), segments=()), Footprint()
         rating = self._rate(command, cwd)
-        if secret_names := self._named(args):
+        if secret_names := self._secret_names(args):
             # Whatever the command does with the secrets cannot be undone.
             gets = (
                 f"it gets the secret {', '.join(secret_names)}, which it can store or send itself"
@@ -347,7 +349,7 @@ class TerminalTool:
         excerpt, late = self._output.render(outcome.output, max_tokens), outcome.late
         for_all = (
             note,
-            f"[from jobs in the background]\n{collapsed(late)}\n[now]" if late.strip() else "",
+            f"[from jobs in the background]\n{collapse_lines(late)}\n[now]" if late.strip() else "",
             excerpt.text,
             outcome.note,
             _state(outcome),
@@ -377,7 +379,7 @@ def _moves(rating: Rating) -> bool:
 
 
 def _title(args: Json, terminal_id: str) -> str:
-    command = clipped(shown(args["command"].strip()), _MAX_TITLE_CHARS)
+    command = clip_line(printable(args["command"].strip()), _MAX_TITLE_CHARS)
     if not args.get("is_input"):
         return f"Run {command}"
     return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
@@ -401,7 +403,7 @@ def _next(outcome: CommandOutcome, terminal_id: str) -> str:
     match outcome.state:
         case "done":
             time = f"{outcome.duration_s:.1f} s"
-            return f"[exit code {outcome.exit_code}, {time}, in {shown(outcome.cwd)}]"
+            return f"[exit code {outcome.exit_code}, {time}, in {printable(outcome.cwd)}]"
         case "waitingForInput":
             return f"[type {again}, or press C-c or C-d]"
         case "running":

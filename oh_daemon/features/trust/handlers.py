@@ -15,4 +15,4 @@ def workspace_set_trust(
     """Save the user's decision about a folder; pending approvals are evaluated again."""
     trust.decide(parse_folder(params.folder, "folder"), params.trusted)
     reconsider()
-    return SetTrustResult(folders=trust.listed())
+    return SetTrustResult(folders=trust.folder_trusts())

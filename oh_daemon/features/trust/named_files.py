@@ -23,7 +23,7 @@ def named_files(command: str, cwd: Path, inside: Path) -> list[tuple[str, str]]:
     """Return word and SHA-256 for each file below `inside` that a command for bash names."""
     files: set[tuple[str, str]] = set()
     bases, text = [cwd], _PROJECT.sub(lambda _name: str(cwd), command)
-    for words in _parsed(text):
+    for words in _parse_lines(text):
         if words[0] == "cd":
             bases += [cwd / word for word in words[1:]]
         if PurePath(words[0]).name in _READERS:
@@ -35,7 +35,7 @@ def named_files(command: str, cwd: Path, inside: Path) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str) -> tuple[list[str], ...]:
+def _parse_lines(text: str) -> tuple[list[str], ...]:
     """Return the simple commands. Cached, as the same ones come again at each step."""
     return tuple(_simple_commands(text))
 

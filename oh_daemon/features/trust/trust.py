@@ -48,7 +48,7 @@ class TrustBook:
         """What is wrong with the file that has the user's decisions."""
         return self._user_state.problem if self._user_state is not None else None
 
-    def beside(self, verdicts: Mapping[str, bool]) -> TrustBook:
+    def with_verdicts(self, verdicts: Mapping[str, bool]) -> TrustBook:
         """Return the same user's book for another client, with its verdicts by real path."""
         book = copy(self)
         book.verdicts = verdicts
@@ -103,7 +103,7 @@ class TrustBook:
             with suppress(ReadOnlyError):
                 self._user_state.add_runs(real, verdicts)
 
-    def listed(self) -> tuple[FolderTrust, ...]:
+    def folder_trusts(self) -> tuple[FolderTrust, ...]:
         with self._lock:
             stored_folders = (
                 self._user_state.trusted_folders() if self._user_state is not None else ()

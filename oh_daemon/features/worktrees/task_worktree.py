@@ -40,8 +40,8 @@ class Changed:
     """A file of the patch; the lines are None for a binary file."""
 
     path: str
-    added: int | None
-    deleted: int | None
+    n_added: int | None
+    n_deleted: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ class SentText:
 
     def __init__(self) -> None:
         self._n_chars: dict[str, int] = {}
-        self._printed: dict[str, tuple[int, str]] = {}
+        self._sent_by_item: dict[str, tuple[int, str]] = {}
         """How often each running command has printed, and the end of that."""
 
     def params(self, stream: DeltaStream, offset: int, text: str) -> acp.SessionNotification:
         """Return the update that sends this piece or, of output, all that is to be shown now."""
         if stream.channel == "output":
-            return update_params(stream.conversation_id, self._running(stream.item_id))
+            return update_params(stream.conversation_id, self._running_update(stream.item_id))
         self._n_chars[stream.item_id] = offset + len(text)
         return update_params(stream.conversation_id, chunk(stream.channel, text, stream.item_id))
 
@@ -44,16 +44,16 @@ class SentText:
 
         In its stream each time counts as one character, so what comes fast is sent as one update.
         """
-        n_times, before = self._printed.get(item_id, (0, ""))
-        self._printed[item_id] = (n_times + 1, _end_of(before + text))
+        n_times, before = self._sent_by_item.get(item_id, (0, ""))
+        self._sent_by_item[item_id] = (n_times + 1, _end_of(before + text))
         return n_times
 
     def end_printed(self, item_id: str) -> None:
         """Forget it: the command has ended, and its result has all that counts."""
-        self._printed.pop(item_id, None)
+        self._sent_by_item.pop(item_id, None)
 
-    def _running(self, item_id: str) -> acp.SessionUpdate:
-        _, text = self._printed[item_id]
+    def _running_update(self, item_id: str) -> acp.SessionUpdate:
+        _, text = self._sent_by_item[item_id]
         content: acp.ToolCallContent = {
             "type": "content",
             "content": {"type": "text", "text": text},

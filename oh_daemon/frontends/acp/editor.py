@@ -21,7 +21,7 @@ from oh_daemon.jsonrpc.reading import field_in
 from oh_daemon.kernel.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.text_changes import applied, with_newlines
+from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
 READ_S, WRITE_S = 5.0, 10.0
 _MUTED_S = 30.0
@@ -83,7 +83,7 @@ class ClientFiles:
         """When a file was looked at, and what it was."""
         self._last_clean: dict[Path, str] = {}
         """The hash of what a file was when the client last showed it as it was on the disk."""
-        self._unsaved: set[Path] = set()
+        self._unsaved_paths: set[Path] = set()
         self._muted_until = 0.0
         self._n_versions = 0
         self.can_apply = self.can_save = habits.takes_writes
@@ -95,12 +95,12 @@ class ClientFiles:
             looked_at, earlier_document = self._looks.get(path, (0.0, None))
         if time.monotonic() < looked_at + _FRESH_S:
             return earlier_document
-        return self._look(path, CancelToken())
+        return self._read_document(path, CancelToken())
 
     def documents(self) -> tuple[OpenDocument, ...]:
         """Return those known to have unsaved text: the client lists nothing."""
         with self._lock:
-            paths = tuple(self._unsaved)
+            paths = tuple(self._unsaved_paths)
         return tuple(document for path in paths if (document := self.document(path)) is not None)
 
     def apply_edit(
@@ -115,10 +115,10 @@ class ClientFiles:
         """Write the whole text, if the client still shows that of `document`."""
         if not self.can_apply:
             return EditOutcome(is_applied=False, failure="unsupported")
-        now = self._look(document.path, cancel)
+        now = self._read_document(document.path, cancel)
         if now is None or now.text != document.text:
             return EditOutcome(is_applied=False, failure="missing" if now is None else "stale")
-        return self._write(document.path, applied(document.text, edits), cancel)
+        return self._write(document.path, apply_edits(document.text, edits), cancel)
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:
         may = self.can_apply and self._may_ask() and path.parent.is_dir()
@@ -131,7 +131,7 @@ class ClientFiles:
         for wait_s in (0.0, min(_LOOK_AGAIN_S, timeout_s)):
             if wait_s:
                 cancel.wait(wait_s)
-            document = self._look(path, cancel)
+            document = self._read_document(path, cancel)
             if document is not None and sha256_of(document.text) == sha256:
                 return document
         return None
@@ -148,7 +148,7 @@ class ClientFiles:
     def _may_ask(self) -> bool:
         return self._is_heard() and time.monotonic() >= self._muted_until
 
-    def _look(self, path: Path, cancel: CancelToken) -> OpenDocument | None:
+    def _read_document(self, path: Path, cancel: CancelToken) -> OpenDocument | None:
         disk = _text_of(path) if self._may_ask() and self._folders.contains(path) else None
         text = None if disk is None else self._read(path, disk, cancel)
         if text is not None and self._is_behind(path, text, disk or ""):
@@ -160,7 +160,7 @@ class ClientFiles:
             document = self._next_version(path, text)
         with self._lock:
             self._looks[path] = (time.monotonic(), document)
-            (self._unsaved.add if is_unsaved else self._unsaved.discard)(path)
+            (self._unsaved_paths.add if is_unsaved else self._unsaved_paths.discard)(path)
         return document
 
     def _is_behind(self, path: Path, text: str, disk: str) -> bool:

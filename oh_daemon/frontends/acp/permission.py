@@ -52,7 +52,7 @@ class Asker:
         self._is_heard = is_heard
         self._announce = announce
         self._questions = OpenQuestions(connection.outbox, connection.client)
-        self._refused: set[str] = set()
+        self._refused_ids: set[str] = set()
         """The digests of folders that the user does not trust."""
 
     def can_answer(self, _question: Question) -> bool:
@@ -74,7 +74,7 @@ class Asker:
     def ask_again(self, histories: Iterable[Journal]) -> None:
         """Ask whatever waits for the user, but for what is just being asked."""
         for history in histories:
-            with history.changed:
+            with history.condition:
                 pending = list(history.state.pending.values())
             for request in pending:
                 self._ask(history, request)
@@ -85,7 +85,7 @@ class Asker:
         if "prompt" in request:
             form = "elicitation/create", self._elicitation(request)
             on_answer = partial(_take_answer, history, request)
-        elif request["digest"] in self._refused:
+        elif request["digest"] in self._refused_ids:
             with suppress(DaemonError):  # It may have been decided meanwhile.
                 reject_unasked(history, request["id"], request["digest"], _REFUSED)
             return
@@ -93,13 +93,13 @@ class Asker:
             form = "session/request_permission", self._permission(history, request)
             on_answer = partial(self._take_decision, history, request)
         self._questions.ask(
-            request["id"], self._session_id, form, partial(_take, request, on_answer)
+            request["id"], self._session_id, form, partial(_take_answer_once, request, on_answer)
         )
 
     def _permission(
         self, history: History, approval: plain.Approval
     ) -> acp.RequestPermissionRequest:
-        with history.changed:
+        with history.condition:
             item = history.state.item(approval["itemId"])
         title = display_escaped(approval["title"])
         call: acp.ToolCall = {"toolCallId": approval["itemId"], "title": title, "kind": "other"}
@@ -139,7 +139,7 @@ class Asker:
         if options:
             decision = Decision(effect=options[0]["effect"], scope=options[0]["scope"])
         if decision.effect == "reject" and approval["subject"]["kind"] == "trust":
-            self._refused.add(approval["digest"])
+            self._refused_ids.add(approval["digest"])
         Decisions(journal).respond(approval["id"], approval["digest"], decision)
 
 
@@ -162,7 +162,9 @@ def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
     return permission_options
 
 
-def _take(request: Asked, on_answer: Callable[[ClientAnswer], None], answer: ClientAnswer) -> None:
+def _take_answer_once(
+    request: Asked, on_answer: Callable[[ClientAnswer], None], answer: ClientAnswer
+) -> None:
     if answer.outcome == "gone":
         return
     try:

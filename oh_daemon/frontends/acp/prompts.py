@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from oh_daemon.conversations.message_content import Resolver
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.features.attachments.images import Attachments
-from oh_daemon.features.skills.prompts import typed
+from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.acp.session import Prompt, Session
 from oh_daemon.frontends.acp.sessions import Sessions
 from oh_daemon.frontends.acp.updates import end_of, paused_for
@@ -51,7 +51,7 @@ class Prompts:
         return {"session/cancel": self._cancel}
 
     def _prompt(self, params: Json, context: RequestContext) -> Future[Json]:
-        session = self._sessions.named(params)
+        session = self._sessions.require_session(params)
         prompt = Prompt(_blocks_in(params), context.cancel)
         session.prompts.append(prompt)
         self._next(session, prompt, partial(_begin, session, prompt, self._next))
@@ -62,15 +62,15 @@ class Prompts:
 
         def on_done(future: Future[Any]) -> None:
             if (error := future.exception()) is not None:
-                _end(session, prompt, lambda: _raised(error))
+                _end(session, prompt, lambda: _error_fields(error))
 
         self._sessions.serial.run(session.id, act).add_done_callback(on_done)
 
     def _cancel(self, params: Json) -> None:
-        self._sessions.named(params).cancel()
+        self._sessions.require_session(params).cancel()
 
     def _steer(self, params: Json, _context: RequestContext) -> Any:
-        session, blocks = self._sessions.named(params), _blocks_in(params)
+        session, blocks = self._sessions.require_session(params), _blocks_in(params)
 
         def steer() -> Json:
             live = session.live
@@ -90,12 +90,12 @@ def _begin(session: Session, prompt: Prompt, next_step: Next) -> None:
     live = session.live
     state, journal = live.conversation.state, live.conversation.journal
     act = partial(_act, session, prompt)
-    with journal.changed:
-        waits = bool(state.awaited) and len(session.prompts) == 1
+    with journal.condition:
+        waits = bool(state.awaited_requests) and len(session.prompts) == 1
         if not waits or prompt.cancel.is_cancelled:
             answers = None
         else:
-            answers = journal.await_record(lambda _record: None if state.awaited else True)
+            answers = journal.await_record(lambda _record: None if state.awaited_requests else True)
     if answers is None:
         session.ask_again()
         act()
@@ -130,7 +130,7 @@ def _send(session: Session, prompt: Prompt, live: Live) -> None:
         for earlier_prompt in session.prompts
         if earlier_prompt is not prompt
     )
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         receipt = conversation.send(content, delivery="queue" if is_behind else "auto")
         message_id = receipt["messageId"]
         ended = turn_end(conversation.journal, message_id, receipt.get("turnId"))
@@ -138,7 +138,7 @@ def _send(session: Session, prompt: Prompt, live: Live) -> None:
 
 
 def _continue(session: Session, prompt: Prompt, conversation: Conversation) -> None:
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         state = conversation.state
         if state.turn is not None and not state.turn.is_paused:
             turn_id = state.turn.id
@@ -173,7 +173,7 @@ def _follow(
 
 def _withdraw(conversation: Conversation, message_id: str) -> None:
     """Take the message out of the queue or, if its turn has begun, interrupt that."""
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         if any(each["messageId"] == message_id for each in conversation.state.queue):
             conversation.delivery.remove_queued(message_id)
         else:
@@ -213,7 +213,7 @@ def _answer(session: Session, future: Future[plain.Turn]) -> Json:
     return {"stopReason": reason}
 
 
-def _raised(error: BaseException) -> Json:
+def _error_fields(error: BaseException) -> Json:
     raise error
 
 
@@ -249,7 +249,7 @@ def _content(session: Session, live: Live, blocks: Sequence[Any]) -> Sequence[Pa
 def _parts_of(n: int, block: Any) -> Iterator[Part]:
     match block:
         case {"type": "text", "text": str(text)}:
-            yield typed(text)
+            yield typed_part(text)
         case {"type": "image", "mimeType": str(kind), "data": str(data)}:
             base64.b64decode(data, validate=True)
             yield ImagePart(mime_type=kind, data=data)

@@ -62,7 +62,7 @@ class Server:
             self.client,
             self._why_not_now,
             _CANCEL,
-            urgent=("session/close",),
+            urgent_methods=("session/close",),
             methods={"initialize": self._initialize},
             own_codes=_CODES,
         )

@@ -16,7 +16,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import ClientConnection, ConversationContext
-from oh_daemon.conversations.sub_agents import equipped, sub_agents_of
+from oh_daemon.conversations.sub_agents import equip, sub_agents_of
 from oh_daemon.features.skills.prompts import commands_with
 from oh_daemon.frontends.acp.chunks import UPDATE, chunk, update_params
 from oh_daemon.frontends.acp.connection import Connection
@@ -27,7 +27,7 @@ from oh_daemon.frontends.acp.updates import (
     REPEATED,
     pickers,
     reader_of,
-    replayed,
+    replay_updates,
     updates_of_event,
     updates_of_item,
 )
@@ -76,7 +76,7 @@ class Session(ClientConnection, Listener):
         self.prompts: list[Prompt] = []
         """The open ones, oldest first."""
         self._to = connection
-        self._announced: set[str] = set()
+        self._announced_ids: set[str] = set()
         self.editor = self._files()
         self.asker = Asker(connection, session_id, self._is_heard, self.announce)
         user, services = connection.context.user, connection.context.services
@@ -84,7 +84,7 @@ class Session(ClientConnection, Listener):
             lambda: {**user.settings.of(None).settings.mcp_servers, **servers}, folders[0]
         )
         context = ConversationContext(replace(services, mcp=self.mcp), user, self)
-        self.conversations = Conversations(context, equipped)
+        self.conversations = Conversations(context, equip)
 
     def _files(self) -> ClientFiles | None:
         to, habits = self._to, habits_of(self._to.facts)
@@ -117,8 +117,8 @@ class Session(ClientConnection, Listener):
 
     def announce(self, call: acp.ToolCall) -> None:
         """Tell the client of a call that it is asked about, unless it knows it."""
-        if call["toolCallId"] not in self._announced:
-            self._announced.add(call["toolCallId"])
+        if call["toolCallId"] not in self._announced_ids:
+            self._announced_ids.add(call["toolCallId"])
             self.update({"sessionUpdate": "tool_call", **call})
 
     def ask_again(self) -> None:
@@ -129,7 +129,7 @@ class Session(ClientConnection, Listener):
     def replay(self) -> None:
         """Tell what happened so far, before the answer under way."""
         live = self.live
-        with live.conversation.journal.changed:
+        with live.conversation.journal.condition:
             items = list(live.conversation.state.items)
         notify = self._to.outbox.notify
         if len(items) > _MAX_REPLAYED:
@@ -137,10 +137,10 @@ class Session(ClientConnection, Listener):
             notify(UPDATE, encode(update_params(self.id, chunk("reasoning", text, None))))
         read = reader_of(live.conversation.journal)
         for item in items[-_MAX_REPLAYED:]:
-            for update in replayed(item, self._to.shows, read):
+            for update in replay_updates(item, self._to.shows, read):
                 notify(UPDATE, encode(update_params(self.id, update)))
                 if "toolCallId" in update:
-                    self._announced.add(update["toolCallId"])
+                    self._announced_ids.add(update["toolCallId"])
 
     def pickers(self) -> Json:
         return pickers(self.conversations.options_of(self.live.conversation.journal))
@@ -179,7 +179,7 @@ class Session(ClientConnection, Listener):
             self._to.projector.put(partial(act, stream, offset, text))
 
     def _print(self, stream: DeltaStream, _offset: int, text: str) -> None:
-        if stream.item_id in self._announced:
+        if stream.item_id in self._announced_ids:
             n_times = self._to.streams.add_printed(stream.item_id, text)
             self._to.outbox.delta(stream, n_times, ".")
 
@@ -189,10 +189,10 @@ class Session(ClientConnection, Listener):
             case "item.started":
                 self._show(history, event["item"], seq)
             case "item.updated" if "itemId" in record:
-                with history.changed:
+                with history.condition:
                     item = dict(history.state.item(record["itemId"]))
                 # One that has ended meanwhile is told of once, when its end is reported.
-                if item["id"] in self._announced and item["status"] not in ENDED:
+                if item["id"] in self._announced_ids and item["status"] not in ENDED:
                     self._show(history, item, seq)  # pyright: ignore[reportArgumentType] - a copy.
             case "item.completed":
                 self._finish(history, event["item"], seq)
@@ -206,16 +206,16 @@ class Session(ClientConnection, Listener):
 
     def _on_sub_agent(self, history: History, record: plain.Record) -> None:
         event = record["event"]
-        if event["type"] == "item.completed" and event["item"]["id"] in self._announced:
+        if event["type"] == "item.completed" and event["item"]["id"] in self._announced_ids:
             self._show(history, event["item"], record["seq"])
         else:
             self.asker.on_event(history, event)
 
     def _show(self, history: History, item: plain.Item, seq: int) -> None:
-        is_announced = item["id"] in self._announced
+        is_announced = item["id"] in self._announced_ids
         for update in updates_of_item(item, self._to.shows, is_announced, reader_of(history)):
             if "toolCallId" in update:
-                self._announced.add(item["id"])
+                self._announced_ids.add(item["id"])
             self.update(update, seq)
 
     def _finish(self, history: History, item: plain.Item, seq: int) -> None:
@@ -259,9 +259,9 @@ class Session(ClientConnection, Listener):
         """Do this after all updates that were made so far."""
         outbox = self._to.outbox
 
-        def then() -> None:
+        def run_next() -> None:
             outbox.flush(self.id)
             outbox.tell_gap(self.id)
             act()
 
-        outbox.in_order(self.id, then)
+        outbox.in_order(self.id, run_next)

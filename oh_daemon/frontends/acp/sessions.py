@@ -14,7 +14,7 @@ from typing import Any
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.history import fork
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.approval.policy import check_options
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.models.warm_up import warm_up
@@ -50,7 +50,7 @@ class Sessions:
         self._models = models
         self._services = connection.context.services
         self._open: dict[str, Session] = {}
-        self._closed = Conversations(connection.context, equipped)
+        self._closed_conversations = Conversations(connection.context, equip)
         """For logs that no session has open."""
         self.serial = Serial(ThreadPoolExecutor(4, thread_name_prefix="session"))
 
@@ -69,7 +69,7 @@ class Sessions:
             "session/set_config_option": self._set_config_option,
         }
 
-    def named(self, params: Json) -> Session:
+    def require_session(self, params: Json) -> Session:
         """Return the session that is meant. Raises `ConversationNotFoundError`."""
         session_id = text_in(params, "sessionId")
         session = self._open.get(session_id)
@@ -116,7 +116,7 @@ class Sessions:
         def start() -> Json:
             _require_open(context)
             session = Session(self._to, session_id, folders, servers)
-            with self._beginning(session):
+            with self._hold_session(session):
                 own = session.conversations
                 own.start(m.StartParams(), folders, conversation_id=session_id)
                 return _begin(session)
@@ -132,7 +132,7 @@ class Sessions:
         def load() -> Json:
             _require_open(context)
             session = self._open.get(session_id) or Session(self._to, session_id, folders, servers)
-            with self._beginning(session):
+            with self._hold_session(session):
                 session.conversations.open(session_id, folders, at_work=False)
                 if replays:
                     session.replay()
@@ -147,19 +147,23 @@ class Sessions:
 
         def copy() -> Json:
             # It has to be written before it is known by what id it is held.
-            own = self._open[source].conversations if source in self._open else self._closed
+            own = (
+                self._open[source].conversations
+                if source in self._open
+                else self._closed_conversations
+            )
             branch = fork(own, ForkParams(conversation_id=source), folders, at_work=False)
             own.close(branch.id)
             context.hold(branch.id)
             session = Session(self._to, branch.id, folders, servers)
-            with self._beginning(session):
+            with self._hold_session(session):
                 session.conversations.open(branch.id, folders)
                 return _begin(session)
 
         return self.serial.run(source, copy)
 
     @contextmanager
-    def _beginning(self, session: Session) -> Generator[None]:
+    def _hold_session(self, session: Session) -> Generator[None]:
         """Count the session as open from here on, unless what is done now fails."""
         is_new = session.id not in self._open
         self._open[session.id] = session
@@ -183,13 +187,13 @@ class Sessions:
     def _list(self, params: Json, _context: RequestContext) -> Any:
         cwd = params.get("cwd")
         folders = [Path(cwd)] if isinstance(cwd, str) else None
-        return self.serial.run("list", partial(self._listed, folders, params.get("cursor")))
+        return self.serial.run("list", partial(self._list_page, folders, params.get("cursor")))
 
-    def _listed(self, folders: Sequence[Path] | None, cursor: Any) -> Json:
+    def _list_page(self, folders: Sequence[Path] | None, cursor: Any) -> Json:
         folder_list = self._known_folders() if folders is None else folders
-        by_id = {each["id"]: each for each in self._closed.listed(folder_list)}
+        by_id = {each["id"]: each for each in self._closed_conversations.summaries(folder_list)}
         for session in list(self._open.values()):
-            live = {each["id"]: each for each in session.conversations.listed([])}
+            live = {each["id"]: each for each in session.conversations.summaries([])}
             by_id |= {key: each for key, each in live.items() if key == session.id}
         infos = [info for each in by_id.values() if (info := _session_info(each)) is not None]
         if folders is not None:
@@ -208,7 +212,7 @@ class Sessions:
         return list(dict.fromkeys([*own, *self._services.own_logs.projects()]))
 
     def _close(self, params: Json, _context: RequestContext) -> Any:
-        session = self.named(params)
+        session = self.require_session(params)
         session.cancel()
         return self.serial.run(session.id, partial(self._end, session))
 
@@ -232,7 +236,7 @@ class Sessions:
             folders = session.folders if session is not None else self._known_folders()
             if session is not None:
                 self._end(session)
-            self._closed.delete(session_id, folders, permanent=False)
+            self._closed_conversations.delete(session_id, folders, permanent=False)
             return {}
 
         return self.serial.run(session_id, delete)
@@ -247,7 +251,7 @@ class Sessions:
         return self._set(params, text_in(params, "configId"), text_in(params, "value"), all_of)
 
     def _set(self, params: Json, name: str, value: str, answer: Callable[[Session], Json]) -> Any:
-        session = self.named(params)
+        session = self.require_session(params)
         with InvalidParamsError.naming(**{f"options.{name}": "modeId" if name == "mode" else name}):
             values = check_options({name: value})
 

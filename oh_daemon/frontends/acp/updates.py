@@ -122,11 +122,11 @@ def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[
             pass
 
 
-def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.SessionUpdate]:
+def replay_updates(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an item of an earlier run, each message in one piece."""
     match item["kind"]:
         case "userMessage":
-            text = "\n".join(map(_said, item["content"]))
+            text = "\n".join(map(_message_text, item["content"]))
             message_chunk: acp.ContentChunk = {"content": {"type": "text", "text": text}}
             yield {
                 "sessionUpdate": "user_message_chunk",
@@ -143,7 +143,7 @@ def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.Ses
                 yield chunk("text", transcript.text_of(item.get("content", ())), item["id"])
 
 
-def _said(part: plain.Part) -> str:
+def _message_text(part: plain.Part) -> str:
     match part["type"]:
         case "text":
             return part["text"]

@@ -32,7 +32,7 @@ from oh_daemon.frontends.cli.options import (
     Resume,
     Secrets,
     SettingsFile,
-    chosen,
+    given_options,
 )
 from oh_daemon.frontends.cli.process import exit_code_of, read_all
 from oh_daemon.frontends.cli.remote import remote
@@ -128,7 +128,9 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     request = Request(
         task=read_all() if task == "-" else task,
         workspace=workspace,
-        options=chosen(model=model, approval=approval, maxSteps=max_steps, maxCostUsd=max_cost),
+        options=given_options(
+            model=model, approval=approval, maxSteps=max_steps, maxCostUsd=max_cost
+        ),
         settings_file=settings,
         resume=resume,
         autoresume=autoresume,

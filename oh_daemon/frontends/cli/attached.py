@@ -55,7 +55,7 @@ def print_answer_there(folder: Path, start_of_id: str, question: str) -> None:
         attach_to(folder, "oh-daemon ask", events={"deltas": False}) as daemon,
         status_line("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
     ):
-        params = _opened(daemon, folder, start_of_id)
+        params = _open_conversation(daemon, folder, start_of_id)
         answer = daemon.request("conversation/ask", {**params, "question": question})
     sys.stdout.write(f"{display_escaped(answer['text'])}\n")
 
@@ -64,12 +64,12 @@ def print_log_there(folder: Path, start_of_id: str, *, as_json: bool) -> None:
     """Print the log of a conversation of the daemon, and all that is added, until Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with attach_to(folder, "oh-daemon log", events={"deltas": False}) as daemon:
-        params = _opened(daemon, folder, start_of_id)
+        params = _open_conversation(daemon, folder, start_of_id)
         last_seq = daemon.request("conversation/subscribe", params)["lastSeq"]
         print_records(_records(daemon, params["conversationId"], last_seq), as_json=as_json)
 
 
-def _opened(daemon: DaemonClient, folder: Path, start_of_id: str) -> Json:
+def _open_conversation(daemon: DaemonClient, folder: Path, start_of_id: str) -> Json:
     params = {"conversationId": find_id([*ids_of(daemon, folder)], start_of_id, folder)}
     daemon.request("conversation/open", {**params, "replay": "none"})
     return params

@@ -11,13 +11,13 @@ from pathlib import Path
 from rich.console import Console
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.common.plain_text import clipped, display_escaped
+from oh_daemon.common.plain_text import clip_line, display_escaped
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
 from oh_daemon.conversations.history import conversation_rollback
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.export.transcript import message_text
 from oh_daemon.features.settings.places import Places
 from oh_daemon.frontends.cli.logs import find_id
@@ -44,9 +44,9 @@ def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
     services, user, _models = compose(places, {folder: True})
     log_quietly_to(places.log_file, user.settings.of(folder).settings.log_level, services.masker)
     context = ConversationContext(services, user, ClientConnection(command))
-    conversations = Conversations(context, equipped)
+    conversations = Conversations(context, equip)
     try:
-        ids = [summary["id"] for summary in conversations.listed([folder])]
+        ids = [summary["id"] for summary in conversations.summaries([folder])]
         yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
     finally:
         conversations.close_all(1.0)
@@ -97,7 +97,7 @@ def _rollback_lines(
     result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
 ) -> Iterator[str]:
     folder_text = "the rest of the folder"
-    first_words = clipped(" ".join(message_text(message).split()), MAX_TITLE)
+    first_words = clip_line(" ".join(message_text(message).split()), MAX_TITLE)
     yield f"{'Would go' if is_dry else 'Went'} back to before: {first_words}"
     for uri in result.restored:
         yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or folder_text}"
@@ -110,14 +110,14 @@ def run_land(
 ) -> int:
     """Land or discard these files, or all; return the exit code."""
     with at_rest(folder, start_of_id, "oh-daemon land") as live:
-        if live.isolated is None:
+        if live.isolated_changes is None:
             raise InvalidStateError("that conversation is not isolated: nothing of it waits")
         if is_dry:
-            _print(waiting_lines(live.isolated.list(), folder))
+            _print(waiting_lines(live.isolated_changes.list(), folder))
             return DONE
         uris = tuple(uri_from_path(folder / file) for file in files)
         params = ReviewParams(conversation_id=live.id, uris=uris)
-        act = live.isolated.discard if discards else live.isolated.land
+        act = live.isolated_changes.discard if discards else live.isolated_changes.land
         result = act(params)
     _print(review_lines(result, folder, "discarded" if discards else "landed"))
     return LEFT_SOME if result.conflicts else DONE

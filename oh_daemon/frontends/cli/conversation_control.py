@@ -21,7 +21,7 @@ class Desk(Protocol):
     @property
     def id(self) -> str: ...
 
-    def waiting(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
+    def pending_requests(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
         """Yield those requests that still wait for an answer."""
         ...
 
@@ -51,7 +51,7 @@ class DeskHere:
     def id(self) -> str:
         return self.live.id
 
-    def waiting(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
+    def pending_requests(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
         state = self.live.conversation.state
         return (request for each in ids if (request := state.pending.get(each)) is not None)
 
@@ -72,7 +72,7 @@ class DeskHere:
 
     def see_offers_through(self) -> None:
         conversation = self.live.conversation
-        with conversation.journal.changed:
-            conversation.journal.changed.wait_for(
+        with conversation.journal.condition:
+            conversation.journal.condition.wait_for(
                 lambda: not conversation.state.answered_offers(), OFFERS_S
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.frontends.client.child import start_daemon
-from oh_daemon.frontends.lsp.positions import changed
+from oh_daemon.frontends.lsp.positions import apply_changes
 from oh_daemon.jsonrpc.dispatch import Method, RequestContext
 from oh_daemon.kernel.ports import Json
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
@@ -76,7 +76,7 @@ class DemoEditor:
         # From the last to the first, so that no edit moves another.
         edits = sorted(change["edits"], key=_start, reverse=True)
         parts = [{"range": edit["range"], "text": edit["newText"]} for edit in edits]
-        self._change(buffer, uri, changed(buffer.text, parts, _ENCODING))
+        self._change(buffer, uri, apply_changes(buffer.text, parts, _ENCODING))
         saves = params["save"] == "ifWasClean" and was_saved
         return {"applied": True, "saved": saves and self._save(uri)}
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oh_daemon.common.plain_text import display_escaped
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.fleet.fleet import (
     Progress,
     Request,
@@ -39,22 +39,26 @@ def run(request: Request, start_engine: Callable[[], Executor]) -> int:
     console = Console(stderr=True, highlight=False)
     n_done = len(results_of(folders_below(request.out)))
     if n_done:
-        say(f"goes on in {request.out}, where {n_done} tasks have ended")
+        print_line(f"goes on in {request.out}, where {n_done} tasks have ended")
     try:
-        progress = _watched(request, start_engine, console)
+        progress = _watch_progress(request, start_engine, console)
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on")
+        print_line("interrupted; the same command goes on")
         # Python would wait for the threads, which may be at work for hours. What they started ends
         # with this process, and what they have done is in the folder.
         os._exit(_INTERRUPTED)
-    say(line_of_all(progress))
-    if progress.waiting:
-        say(f"{progress.waiting} tasks did not begin: --max-total leaves too little for them")
-    say(f"results are in {request.out / 'results.jsonl'}")
-    return 0 if progress.ended["passed"] == progress.total else _FAILED
+    print_line(line_of_all(progress))
+    if progress.n_waiting:
+        print_line(
+            f"{progress.n_waiting} tasks did not begin: --max-total leaves too little for them"
+        )
+    print_line(f"results are in {request.out / 'results.jsonl'}")
+    return 0 if progress.n_by_status["passed"] == progress.total else _FAILED
 
 
-def _watched(request: Request, start_engine: Callable[[], Executor], console: Console) -> Progress:
+def _watch_progress(
+    request: Request, start_engine: Callable[[], Executor], console: Console
+) -> Progress:
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(progress: Progress, result: Result | None) -> None:
@@ -77,11 +81,15 @@ def line_of(result: Result) -> str:
 
 def line_of_all(progress: Progress) -> str:
     """Return how far the fleet is, in one line."""
-    counts = ", ".join(f"{n} {status}" for status, n in sorted(progress.ended.items()))
-    now = f", {progress.running} running, {progress.waiting} waiting" if progress.running else ""
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(progress.n_by_status.items()))
+    now = (
+        f", {progress.n_running} running, {progress.n_waiting} waiting"
+        if progress.n_running
+        else ""
+    )
     seconds = time.monotonic() - progress.begin_s
     return (
-        f"{progress.ended.total()} of {progress.total} tasks: {counts or 'none yet'}{now}, "
+        f"{progress.n_by_status.total()} of {progress.total} tasks: {counts or 'none yet'}{now}, "
         f"{_usd(progress.cost_usd)}, {seconds:.0f} s"
     )
 
@@ -125,7 +133,7 @@ def _merge(out: Path) -> int:
     """Write the reports of all shards below the folder."""
     results = results_of(folders_below(out))
     write_reports(out, results)
-    say(f"{len(results)} results are in {out / 'results.jsonl'}")
+    print_line(f"{len(results)} results are in {out / 'results.jsonl'}")
     return 0 if all(result.status == "passed" for result in results) else _FAILED
 
 

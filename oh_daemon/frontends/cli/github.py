@@ -60,16 +60,16 @@ def parse_issue(text: str) -> Issue:
     if not text.lstrip().startswith("{"):
         heading = first_line(text)
         body = text[text.find(heading) + len(heading) :] if heading else ""
-        return _checked(Issue(heading.lstrip("# "), body))
+        return _check_issue(Issue(heading.lstrip("# "), body))
     data = parse_object(text.encode("utf-8", "replace"))
     fields: Json = data["issue"] if isinstance(data.get("issue"), dict) else data
     number, url = fields.get("number"), fields.get("html_url") or fields.get("url")
     title, body = (str(fields.get(name) or "") for name in ("title", "body"))
     number = number if isinstance(number, int) else None
-    return _checked(Issue(title, body, number, url if isinstance(url, str) else None))
+    return _check_issue(Issue(title, body, number, url if isinstance(url, str) else None))
 
 
-def _checked(issue: Issue) -> Issue:
+def _check_issue(issue: Issue) -> Issue:
     title = " ".join(well_formed(issue.title).split())
     if not title:
         raise InvalidParamsError(

@@ -25,17 +25,17 @@ from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import ClientConnection, ConversationContext, Recipe, compose
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.models.models import Models, is_free
 from oh_daemon.features.models.warm_up import warm_up
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
-from oh_daemon.features.skills.prompts import typed
+from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
 from oh_daemon.frontends.cli.conversation_control import Desk, DeskHere
 from oh_daemon.frontends.cli.logs import find_id
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser, on_signals
 from oh_daemon.frontends.cli.turn_watch import INTERRUPTED, TurnWatch
@@ -113,22 +113,22 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
             live = _open(request, conversations, recipe, models, watch)
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
-        last_words.callback(say, f"this was {where}")
+        last_words.callback(print_line, f"this was {where}")
         desk = signals.desk = DeskHere(live, conversations)
         user = TerminalUser(desk, console, is_there=can_ask(request))
         pending = [*live.conversation.state.pending]
-        if signals.came:
+        if signals.has_come:
             return INTERRUPTED
         _begin(request, live, images, models)
-        if signals.came:
+        if signals.has_come:
             interrupt(desk)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         desk.see_offers_through()
-        if live.isolated is not None:
+        if live.isolated_changes is not None:
             how = f"oh-daemon land {live.id[:12]}"
-            for words in lines_at_end(live.isolated.list(), request.workspace, how):
-                say(words)
+            for words in lines_at_end(live.isolated_changes.list(), request.workspace, how):
+                print_line(words)
         return at_end(Ended(live, conversations.context.services.masker, watch.turn, code))
 
 
@@ -136,13 +136,13 @@ class Signals:
     """Signals to end: they end the start, and from then on interrupt the turn."""
 
     def __init__(self) -> None:
-        self.came = False
+        self.has_come = False
         self.desk: Desk | None = None
         on_signals(self._heed)
 
     def _heed(self, _number: int, _frame: object) -> None:
         # Some imports catch whatever is raised.
-        self.came = True
+        self.has_come = True
         if self.desk is None:
             raise KeyboardInterrupt
         interrupt(self.desk)
@@ -176,7 +176,7 @@ def _compose(
         result_schema=request.result_schema,
     )
     context = ConversationContext(services, user, Terminal(request, watch))
-    return Conversations(context, equipped), recipe, models
+    return Conversations(context, equip), recipe, models
 
 
 def sources_of(request: Request, places: Places) -> SettingsSources:
@@ -189,7 +189,7 @@ def heed_problems(settings: Merged) -> None:
     for problem in settings.problems:
         if problem.source in {"command line", "environment"}:
             raise InvalidParamsError(render_problem(problem, with_outcome=False))
-        say(f"settings: {render_problem(problem)}")
+        print_line(f"settings: {render_problem(problem)}")
 
 
 def secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
@@ -222,7 +222,7 @@ def _open(
     if request.images and not request.task.strip():
         raise InvalidParamsError("--image needs a task that says what to do with it")
     folders = [request.workspace]
-    ids = (summary["id"] for summary in conversations.listed(folders))
+    ids = (summary["id"] for summary in conversations.summaries(folders))
     resumed = resumed_id(request, ids)
     if resumed is not None:
         recipe = replace(recipe, options=changed_options(request))
@@ -269,13 +269,13 @@ def _require_work(request: Request, live: Live) -> None:
         return
     if state.questions and not can_ask(request):
         [question, *_] = state.questions.values()
-        raise unanswered(question["prompt"], live.id)
+        raise unanswered_error(question["prompt"], live.id)
     if not may_resume(state):
         how = f'oh-daemon run "task" --resume {live.id[:12]}'
         raise InvalidStateError(f"its last turn is complete; say what to do next: {how}")
 
 
-def unanswered(prompt: str, conversation_id: str) -> InvalidStateError:
+def unanswered_error(prompt: str, conversation_id: str) -> InvalidStateError:
     """Return why a conversation with a question cannot go on where nobody is there."""
     how = f'oh-daemon run "task" --resume {conversation_id[:12]}'
     return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
@@ -283,13 +283,13 @@ def unanswered(prompt: str, conversation_id: str) -> InvalidStateError:
 
 def _announce(request: Request, live: Live) -> None:
     """Say where it works and that it costs money."""
-    say(f"works in {request.workspace}, on this machine and with your permissions")
+    print_line(f"works in {request.workspace}, on this machine and with your permissions")
     announce_cost(live.conversation.state.options["model"])
 
 
 def announce_cost(model: str) -> None:
     if not is_free(model):
-        say(f"model {model}; this run costs money, and the sum is shown at the end")
+        print_line(f"model {model}; this run costs money, and the sum is shown at the end")
 
 
 def changed_options(request: Request) -> dict[str, str]:
@@ -314,7 +314,7 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
     if request.condenses:
         conversation.condense(request.task or None)
     elif request.task.strip():
-        task = (typed(request.task),)
+        task = (typed_part(request.task),)
         conversation.send(with_images(task, images, seeing, conversation.journal.log))
     else:
         conversation.resume()

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.models.logins import Login, Logins
-from oh_daemon.features.models.models import LOCAL, PROVIDERS, connect, greet, impatient
+from oh_daemon.features.models.models import LOCAL, PROVIDERS, connect, greet, without_retries
 from oh_daemon.features.models.providers import PROVIDERS as ROWS
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
@@ -133,6 +133,6 @@ def _address_in_environment(provider: str) -> str:
 def _llm(login: Login, settings: Settings) -> LLMSettings:
     own = {"model": login.model, "baseUrl": login.base_url, "apiKey": login.key}
     try:
-        return LLMSettings.model_validate({**impatient(settings.llm), **own})
+        return LLMSettings.model_validate({**without_retries(settings.llm), **own})
     except ValidationError as exc:
         raise InvalidParamsError(problem_in(exc)) from None

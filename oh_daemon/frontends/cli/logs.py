@@ -18,7 +18,7 @@ from oh_daemon.features.export.event_lines import EventPrinter, render_cached
 from oh_daemon.features.export.export import Format, render_export
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import secret_values
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.records import fork_records
 from oh_daemon.kernel.usage import Bill
@@ -75,7 +75,7 @@ def print_fork(
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
     if model:
-        say(f"to go on with {model}: oh-daemon run --resume {forked_id[:12]}")
+        print_line(f"to go on with {model}: oh-daemon run --resume {forked_id[:12]}")
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
     bill = Bill(since)
     for record in (r for catalog in catalogs_of(folder) for r in catalog.usage_records()):
         bill.add(record)
-    usage_by = bill.rendered()
+    usage_by = bill.render()
     if as_json:
         _print_json(usage_by)
         return

@@ -64,6 +64,6 @@ ApiKey = Annotated[str | None, typer.Option("--api-key", hidden=True, callback=_
 """Always refused."""
 
 
-def chosen(**options: object) -> dict[str, object]:
+def given_options(**options: object) -> dict[str, object]:
     """Return the settings that the command line names."""
     return {name: value for name, value in options.items() if value is not None}

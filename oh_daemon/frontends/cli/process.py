@@ -30,17 +30,17 @@ def exit_code_of(command: Callable[[list[str]], int]) -> int:
         context = getattr(exc, "ctx", None)
         path = context.command_path if context else "oh-daemon"
         text = " ".join(exc.format_message().replace("Value error, ", "").split()).rstrip(".?")
-        say(f"{text}; see `{path} --help`")
+        print_line(f"{text}; see `{path} --help`")
         return _USAGE
     except DaemonError as exc:
-        say(exc.with_hint)
+        print_line(exc.with_hint)
         return _NO_MODEL if isinstance(exc, ModelError) else _USAGE
     except BrokenPipeError:
         _drop_output()  # Whoever reads, such as `head`, has enough.
         return _FAILED
     except OSError as exc:
         what = repr(str(exc.filename)) if exc.filename else "the output cannot be written"
-        say(f"{what}: {(exc.strerror or str(exc)).lower()}")
+        print_line(f"{what}: {(exc.strerror or str(exc)).lower()}")
         _drop_output()
         return _FAILED
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def exit_code_of(command: Callable[[list[str]], int]) -> int:
     return code
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Tell on stderr what the command has to say about itself."""
     sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")
 

@@ -26,8 +26,8 @@ class DeskThere:
         """Let `watch` have what the daemon tells."""
         self._daemon = daemon
         self._watch = watch
-        self._changed = threading.Condition()
-        self._ended = set[str]()
+        self._condition = threading.Condition()
+        self._ended_ids = set[str]()
         """Items that have ended: what is asked about one is an offer."""
         self._offers = set[str]()
         """Those whose answers nobody has acted on yet."""
@@ -40,20 +40,20 @@ class DeskThere:
     def _heed(self, method: str, params: Any) -> None:
         if method == "conversation/event" and params["event"]["type"] == "item.completed":
             item = params["event"]["item"]
-            with self._changed:
-                self._ended.add(item["id"])
+            with self._condition:
+                self._ended_ids.add(item["id"])
                 self._offers.discard(item.get("settles", ""))
-                self._changed.notify_all()
+                self._condition.notify_all()
         self._watch.take(method, params)
 
-    def waiting(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
+    def pending_requests(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
         for each in ids:
             pending = self.ask("conversation/open", replay="none")["pending"]
             yield from (request for request in pending if request["id"] == each)
 
     def decide(self, approval: plain.Approval, decision: Decision) -> None:
-        with self._changed:
-            self._offers |= {approval["itemId"]} & self._ended
+        with self._condition:
+            self._offers |= {approval["itemId"]} & self._ended_ids
         self._decide(approval, decision)
 
     def reject_unasked(self, approval: plain.Approval) -> None:
@@ -72,8 +72,8 @@ class DeskThere:
             self.ask("conversation/interrupt")
 
     def see_offers_through(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._offers, OFFERS_S)
+        with self._condition:
+            self._condition.wait_for(lambda: not self._offers, OFFERS_S)
 
     def ask(self, method: str, **params: Any) -> Json:
         """Ask something about the conversation."""

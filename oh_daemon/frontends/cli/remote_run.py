@@ -19,7 +19,7 @@ from oh_daemon.features.attachments.images import inline_images, read_images
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.settings.places import Places
-from oh_daemon.features.skills.prompts import typed
+from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.attached import attach_to, ids_of
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
 from oh_daemon.frontends.cli.headless import (
@@ -34,9 +34,9 @@ from oh_daemon.frontends.cli.headless import (
     resumed_id,
     secrets_of,
     sources_of,
-    unanswered,
+    unanswered_error,
 )
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.remote_control import DeskThere
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
@@ -95,19 +95,19 @@ def _run(
                 daemon.request("secret/set", secret)
             desk = DeskThere(daemon, watch)
             pending = _open(request, daemon, desk, folder)
-        say(f"works in {folder} {where}")
+        print_line(f"works in {folder} {where}")
         announce_cost(desk.model)
         again = f"oh-daemon run {options} --resume {desk.id[:12]}"
-        last_words.callback(say, f"this was conversation {desk.id[:12]}, for `{again}`")
+        last_words.callback(print_line, f"this was conversation {desk.id[:12]}, for `{again}`")
         signals.desk = desk
         user = TerminalUser(desk, console, is_there=can_ask(request))
-        if signals.came:
+        if signals.has_come:
             return INTERRUPTED
         if request.task.strip():
-            desk.ask("conversation/sendMessage", content=[typed(request.task), *images])
+            desk.ask("conversation/sendMessage", content=[typed_part(request.task), *images])
         else:
             desk.ask("conversation/resume")
-        if signals.came:
+        if signals.has_come:
             interrupt(desk)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
@@ -121,7 +121,7 @@ def _say_what_waits(request: Request, desk: DeskThere, folder: Path) -> None:
     if request.isolated:
         changes = ChangesListResult.model_validate(desk.ask("changes/list"))
         for words in lines_at_end(changes, folder, f"there: oh-daemon land {desk.id[:12]}"):
-            say(words)
+            print_line(words)
 
 
 def _place(request: Request, text: str) -> tuple[Target, Path]:
@@ -172,7 +172,7 @@ def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path)
     desk.take(state["conversation"])
     for question in state["pending"]:
         if "prompt" in question and not (request.task.strip() or can_ask(request)):
-            raise unanswered(question["prompt"], resumed)
+            raise unanswered_error(question["prompt"], resumed)
     for name, value in options.items():
         desk.ask("conversation/setOption", optionId=name, value=value)
     return [each["id"] for each in state["pending"]]

@@ -15,7 +15,7 @@ from oh_daemon.features.replay.compare import Report
 from oh_daemon.features.replay.recordings import compare_runs, tasks_in
 from oh_daemon.features.replay.replay import replay
 from oh_daemon.frontends.cli.logs import find_log
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.protocol.errors import InvalidParamsError
 from oh_daemon.storage.catalog import Catalog
@@ -31,7 +31,9 @@ def run_replay(folder: Path, recording: str, *, executes: bool, is_strict: bool)
     place = Path(recording).absolute() if "/" in recording else find_log(folder, recording)
     if executes:
         return _report(_run_again(folder, place, is_strict=is_strict))
-    say("answers and results come from the log: nothing runs, no file changes, nothing is sent")
+    print_line(
+        "answers and results come from the log: nothing runs, no file changes, nothing is sent"
+    )
     with status_line("replaying; Ctrl-C stops it", Console(stderr=True, highlight=False)):
         report = replay(place, is_strict=is_strict)
     return _report(report)
@@ -46,7 +48,7 @@ def _report(report: Report) -> int:
     requests = f"{report.n_requests} requests" if report.n_requests else "requests were not logged"
     sys.stdout.write(f"{steps}, no difference ({requests})\n")
     if report.left_out:
-        say(f"the replay ends before the log: {report.left_out}")
+        print_line(f"the replay ends before the log: {report.left_out}")
     return SAME
 
 
@@ -67,7 +69,7 @@ def _run_again(folder: Path, place: Path, *, is_strict: bool) -> Report:
     if report.difference is None:
         shutil.rmtree(home, ignore_errors=True)
     else:
-        say(f"the clone with what was done stays in {clone}")
+        print_line(f"the clone with what was done stays in {clone}")
     return report
 
 
@@ -89,7 +91,7 @@ def _clone(folder: Path, begun_at: str, home: Path) -> Path:
         commit = git("rev-list", "-1", f"--before={begun_at}", "HEAD")
         if not commit:
             raise InvalidParamsError(f"no commit in {top} is as old as the conversation")
-        say(f"tools run again, in a clone of {commit[:12]}, the last commit before it began")
+        print_line(f"tools run again, in a clone of {commit[:12]}, the last commit before it began")
         clone = home / top.name
         git("clone", "-q", "--no-checkout", str(top), str(clone))
         branch = git("rev-parse", "--abbrev-ref", "HEAD")

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import orjson
 
-from oh_daemon.common.plain_text import clipped
-from oh_daemon.features.export.export import fenced, one_line, prose
+from oh_daemon.common.plain_text import clip_line
+from oh_daemon.features.export.export import fence, one_line, prose
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.worktrees.task_worktree import (
     OURS,
@@ -33,7 +33,7 @@ from oh_daemon.features.worktrees.task_worktree import (
 from oh_daemon.frontends.cli.github import Issue, call_api, read_issue, repository_of
 from oh_daemon.frontends.cli.headless import Ended, run_headless
 from oh_daemon.frontends.cli.headless import Request as Run
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.terminal_user import on_signals
 from oh_daemon.frontends.cli.turn_watch import DONE, TURN_FAILED
 from oh_daemon.kernel.ports import Json
@@ -189,7 +189,7 @@ class _Job:
 
     def end(self, ending: Ended) -> int:
         """Check, describe and commit, while what holds the agent's commands is still there."""
-        check = self._checked(ending) if self.request.check and ending.code == DONE else None
+        check = self._run_check(ending) if self.request.check and ending.code == DONE else None
         files = self.tree.write()
         changes = [*self.tree.changes(files)]
         result: Json = (ending.turn or {}).get("result") or {}
@@ -198,7 +198,7 @@ class _Job:
         self.report = {
             "draft": bool(stops),
             "stops": stops,
-            "title": clipped(
+            "title": clip_line(
                 _quiet(one_line(result.get("title") or self.issue.title)), _TITLE_CHARS
             ),
             "branch": self.branch,
@@ -217,9 +217,9 @@ class _Job:
         self._write(ending, files)
         return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
 
-    def _checked(self, ending: Ended) -> Check:
+    def _run_check(self, ending: Ended) -> Check:
         bench = ending.live.workbench
-        say(f"checks with: {self.request.check}")
+        print_line(f"checks with: {self.request.check}")
         spawner = bench.spawners.for_project()
         timeout_s = self.request.check_minutes * 60
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
@@ -232,7 +232,7 @@ class _Job:
         (self.out / "pr.md").write_text(mask(page), "utf-8")
         (self.out / "changes.patch").write_bytes(self.tree.patch(files))
         for stop in self.report["stops"]:
-            say(f"only a draft: {stop}")
+            print_line(f"only a draft: {stop}")
         branch_line = "" if self.report["draft"] else f"branch {self.branch}\n"
         sys.stdout.write(f"{branch_line}{self.out / 'pr.md'}\n")
 
@@ -316,7 +316,7 @@ def _body(issue: Issue, report: Json, summary: str, check: Check | None) -> str:
     parts = (
         f"This is a draft:\n\n{stops}" if stops else "",
         _quiet(prose(summary)),
-        fenced(check.output) if check is not None and check.exit_code != 0 else "",
+        fence(check.output) if check is not None and check.exit_code != 0 else "",
         f"Fixes #{issue.number}" if issue.number is not None and not stops else issue.url or "",
         "\n".join(facts),
     )

@@ -24,7 +24,7 @@ from oh_daemon.features.sandbox.secret_files import Masks
 from oh_daemon.features.sandbox.storage import KEPT, holder
 from oh_daemon.features.settings.places import Places
 from oh_daemon.frontends.cli.logs import catalogs_of, find_id
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
 from oh_daemon.system.environment import clean_env
@@ -106,9 +106,9 @@ def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping
         code = run_relayed(view.spawner, command, cwd=folder, env=env)
         lines = sorted(_changes(view.upper(folder), folder))
     for line in lines[:_MAX_SHOWN]:
-        say(f"discarded: {line}")
+        print_line(f"discarded: {line}")
     if len(lines) > _MAX_SHOWN:
-        say(f"discarded: {len(lines) - _MAX_SHOWN} more")
+        print_line(f"discarded: {len(lines) - _MAX_SHOWN} more")
     return code
 
 
@@ -148,7 +148,7 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
         raise InvalidStateError("that conversation has changed nothing yet, or its layer is gone")
     running = holder(place)
     if running is None:
-        return _mounted(place, folders, state_folder, words, env)
+        return _mounted_view(place, folders, state_folder, words, env)
     root, writable = running
     with closing(Spawner()) as host:
         argv = [*entry.join_words(root, str(folders[0]), writable), *words]
@@ -162,7 +162,7 @@ def _summary(folder: Path, start_of_id: str) -> Json:
     return summaries_by_id[find_id([*summaries_by_id], start_of_id, folder)]
 
 
-def _mounted(
+def _mounted_view(
     place: Path,
     folders: Sequence[Path],
     state_folder: Path,

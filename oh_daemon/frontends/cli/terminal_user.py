@@ -39,7 +39,7 @@ class TerminalUser:
 
     def ask_again(self, ids: Collection[str]) -> None:
         """Settle what already waited in a resumed conversation, unless a message replaced that."""
-        for request in self.desk.waiting(ids):
+        for request in self.desk.pending_requests(ids):
             kind = "input" if "prompt" in request else "approval"
             event: Any = {"type": f"{kind}.requested", kind: request}
             record: Any = {"itemId": request["itemId"], "event": event}
@@ -56,7 +56,7 @@ class TerminalUser:
         options = {str(n): option for n, option in enumerate(approval["options"], 1)}
         for number, option in options.items():
             self.console.print(f"  {number}  {option['label']}", markup=False)
-        reply = self._typed(list(options))
+        reply = self._read_choice(list(options))
         if reply is None:
             return
         chosen_option, decision = options.get(reply), Decision(effect="reject")
@@ -66,7 +66,7 @@ class TerminalUser:
 
     def _answer(self, question: plain.InputRequest) -> None:
         """Take the number of a choice, or any text as the answer; an empty line declines."""
-        reply = self._typed()
+        reply = self._read_choice()
         if reply is None:
             return
         choices_by_number = {
@@ -74,7 +74,7 @@ class TerminalUser:
         }
         self.desk.answer(question, choices_by_number.get(reply, reply))
 
-    def _typed(self, choices: list[str] | None = None) -> str | None:
+    def _read_choice(self, choices: list[str] | None = None) -> str | None:
         """Return what they type: empty at the end of input, None if they interrupt the turn."""
         # With our own handlers the prompt would go on waiting.
         handlers = on_signals(signal.default_int_handler)

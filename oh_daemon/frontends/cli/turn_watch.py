@@ -11,7 +11,7 @@ from rich.console import Console
 
 from oh_daemon.features.approval.consent import NOBODY_THERE
 from oh_daemon.features.export.event_lines import EventPrinter
-from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.kernel.journal import History, Listener
@@ -78,7 +78,7 @@ class TurnWatch(Listener):
         while True:
             report = self._next(user.console)
             if isinstance(report, DaemonError):
-                say(report.with_hint)
+                print_line(report.with_hint)
                 return TURN_FAILED
             event, is_own = report.record["event"], report.conversation_id == user.desk.id
             if as_json:
@@ -110,7 +110,7 @@ def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
     if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
         notice = event["item"]
         if notice.get("reason") == "noClient":
-            say(f"{notice['title']}: {notice.get('description', '')}")
+            print_line(f"{notice['title']}: {notice.get('description', '')}")
 
 
 def _refused_last(event: plain.Event, *, before: bool) -> bool:

@@ -16,7 +16,7 @@ from oh_daemon.frontends.cli.options import (
     MaxSteps,
     ModelName,
     SettingsFile,
-    chosen,
+    given_options,
 )
 from oh_daemon.protocol.errors import InvalidParamsError
 
@@ -72,7 +72,7 @@ def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the c
     request = Request(
         issue=issue,
         repository=repo,
-        options=chosen(model=model, maxSteps=max_steps, maxCostUsd=max_cost),
+        options=given_options(model=model, maxSteps=max_steps, maxCostUsd=max_cost),
         settings_file=settings,
         check=check,
         check_minutes=check_minutes,

@@ -63,11 +63,11 @@ class AsyncDaemonClient(AsyncMethods):
         """Ask, and wait for the result; raises as `DaemonClient.request`."""
         reply: asyncio.Future[ClientAnswer] = self._loop.create_future()
 
-        def take(answer: ClientAnswer) -> None:
+        def on_answer(answer: ClientAnswer) -> None:
             if not reply.cancelled():
                 reply.set_result(answer)
 
-        withdraw = self._peer.requests.request_async(method, params or {}, take)
+        withdraw = self._peer.requests.request_async(method, params or {}, on_answer)
         try:
             answer = await asyncio.wait_for(reply, within_s)
         except TimeoutError:

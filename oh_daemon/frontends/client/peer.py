@@ -43,7 +43,7 @@ class Peer:
             frozenset(own_methods),
             own_methods,
         )
-        self._tell = report
+        self._report = report
         self._hang_up_once = threading.Lock()
 
     def take(self, frame: Frame) -> None:
@@ -51,7 +51,7 @@ class Peer:
         message = message_of(frame)
         method = message.get("method")
         if isinstance(method, str) and "id" not in message and method != _OUTGOING.cancel:
-            self._tell((method, object_in(message, "params")))
+            self._report((method, object_in(message, "params")))
         else:
             self._dispatcher.dispatch(frame)
 

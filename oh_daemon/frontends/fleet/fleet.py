@@ -33,16 +33,16 @@ class Progress:
     """How far a fleet is."""
 
     total: int
-    ended: Counter[str] = field(default_factory=Counter[str])
+    n_by_status: Counter[str] = field(default_factory=Counter[str])
     """How many tasks have which status."""
-    running: int = 0
+    n_running: int = 0
     cost_usd: float = 0.0
     """Known cost of all that has ended."""
     begin_s: float = field(default_factory=time.monotonic)
 
     @property
-    def waiting(self) -> int:
-        return self.total - self.ended.total() - self.running
+    def n_waiting(self) -> int:
+        return self.total - self.n_by_status.total() - self.n_running
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def run_fleet(
     Raises `InvalidParamsError`, `InvalidStateError` and `ModelError` before any task begins.
     """
     _require_means(request)
-    with _held(request.out):
+    with _hold_folder(request.out):
         folders = {task.id: TaskFolder(request.out / "tasks" / task.id) for task in request.tasks}
         for task in request.tasks:
             if folders[task.id].path.exists():
@@ -87,7 +87,7 @@ def _require_means(request: Request) -> None:
 
 
 @contextmanager
-def _held(out: Path) -> Generator[None]:
+def _hold_folder(out: Path) -> Generator[None]:
     """Let no other driver work in the folder, on any machine that shares it."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("w") as file:
@@ -112,16 +112,16 @@ class _Drive:
         self._folders = folders
         self._start_engine = start_engine
         self._on_progress = on_progress
-        self._running: dict[Future[Result], Task] = {}
+        self._running_tasks: dict[Future[Result], Task] = {}
         self._crashes: Counter[str] = Counter()
         self.results: list[Result] = []
         self.progress = Progress(len(request.tasks))
-        self._waiting = deque[Task]()
+        self._waiting_tasks = deque[Task]()
         self._spent_usd = {id_: folder.ledger.cost_usd for id_, folder in folders.items()}
         for task in request.tasks:
             result = folders[task.id].result
             if result is None or (request.plan.resumes and result.status != "passed"):
-                self._waiting.append(task)
+                self._waiting_tasks.append(task)
             else:
                 self._count(result)
 
@@ -129,9 +129,9 @@ class _Drive:
         """Work until no task runs and none may begin."""
         engine = self._start_engine()
         try:
-            while self._submit_to(engine) or self._running:
-                ready, _ = wait(self._running, _TICK_S, FIRST_COMPLETED)
-                results = [*map(self._take, ready)]
+            while self._submit_to(engine) or self._running_tasks:
+                ready, _ = wait(self._running_tasks, _TICK_S, FIRST_COMPLETED)
+                results = [*map(self._take_result, ready)]
                 if any(isinstance(future.exception(), BrokenExecutor) for future in ready):
                     engine.shutdown(wait=False)
                     engine = self._start_engine()
@@ -142,34 +142,38 @@ class _Drive:
 
     def _submit_to(self, engine: Executor) -> bool:
         """Let as many tasks begin as may; return whether any did."""
-        n_before = len(self._running)
-        while self._waiting and len(self._running) < self._request.jobs and self._may_begin():
-            task = self._waiting.popleft()
+        n_before = len(self._running_tasks)
+        while (
+            self._waiting_tasks
+            and len(self._running_tasks) < self._request.jobs
+            and self._may_begin()
+        ):
+            task = self._waiting_tasks.popleft()
             future = engine.submit(work, task, self._folders[task.id].path, self._request.plan)
-            self._running[future] = task
-        self.progress.running = len(self._running)
-        return len(self._running) > n_before
+            self._running_tasks[future] = task
+        self.progress.n_running = len(self._running_tasks)
+        return len(self._running_tasks) > n_before
 
     def _may_begin(self) -> bool:
         """Return whether the next task may cost all that one may, with all that run."""
         limit, each = self._request.max_total_usd, self._request.plan.max_cost_usd
         if limit is None or each is None:
             return True
-        full = {task.id for task in (*self._running.values(), self._waiting[0])}
+        full = {task.id for task in (*self._running_tasks.values(), self._waiting_tasks[0])}
         spent_usd = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
         return spent_usd + len(full) * each <= limit
 
-    def _take(self, future: Future[Result]) -> Result | None:
+    def _take_result(self, future: Future[Result]) -> Result | None:
         """Return the result; None if the worker has died and another one goes on."""
-        task = self._running.pop(future)
-        self.progress.running = len(self._running)
+        task = self._running_tasks.pop(future)
+        self.progress.n_running = len(self._running_tasks)
         folder, error = self._folders[task.id], future.exception()
         self._spent_usd[task.id] = folder.ledger.cost_usd
         if error is None:
             result = future.result()
         elif isinstance(error, BrokenExecutor) and self._crashes[task.id] < _MAX_CRASHES:
             self._crashes[task.id] += 1
-            self._waiting.append(task)
+            self._waiting_tasks.append(task)
             return None
         else:
             result = Result(id=task.id, status="error", reason=f"{type(error).__name__}: {error}")
@@ -180,7 +184,7 @@ class _Drive:
 
     def _count(self, result: Result) -> None:
         self.results.append(result)
-        self.progress.ended[result.status] += 1
+        self.progress.n_by_status[result.status] += 1
         self.progress.cost_usd += self._spent_usd[result.id]
 
 

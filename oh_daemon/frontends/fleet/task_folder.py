@@ -89,7 +89,7 @@ class TaskFolder:
         return link.readlink().name
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def hold(self) -> Generator[None]:
         """Wait until no other process works on the task: one that was killed may need a moment."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as file:

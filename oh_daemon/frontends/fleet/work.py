@@ -58,7 +58,7 @@ def work(task: Task, path: Path, plan: Plan) -> Result:
     if plan.version != version("oh-daemon"):
         raise InvalidParamsError(f"oh-daemon {plan.version} began, here is {version('oh-daemon')}")
     folder, begin = TaskFolder(path), time.monotonic()
-    with folder.held():
+    with folder.hold():
         before = folder.result
         if before is not None and (before.status == "passed" or not plan.resumes):
             return before

@@ -10,7 +10,7 @@ from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from oh_daemon.features.skills.prompts import typed
+from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.kernel.journal import History, Listener
 from oh_daemon.protocol import plain as logged
 from oh_daemon.protocol.content import Part
@@ -90,7 +90,7 @@ def _report(call: Future[object]) -> None:
         logger.error("a callback of the program raised", exc_info=exc)
 
 
-def checked(answer: object) -> str | None:
+def check_answer(answer: object) -> str | None:
     if not isinstance(answer, str | None):
         raise TypeError(f"on_question returned {answer!r}; it returns text or None")
     return answer
@@ -100,7 +100,7 @@ def part_of(text: str) -> Part:
     """Return a message of the program. Raises `InvalidParamsError` for an empty one."""
     if not text.strip():
         raise InvalidParamsError("text: the message is empty; say what to do")
-    return typed(text)
+    return typed_part(text)
 
 
 def waited(end: Future[T], timeout_s: float | None) -> T:

@@ -19,7 +19,7 @@ from oh_daemon.conversations import history
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import Recipe
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.approval.policy import check_options
 from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.export.export import Format, render_export
@@ -91,7 +91,7 @@ class Conversation(ProgramConversation):
         self._context = context_of(
             agent, workspace, folders, self._calls, answers=on_question is not None
         )
-        self._conversations = Conversations(self._context, equipped)
+        self._conversations = Conversations(self._context, equip)
         try:
             self._live = self._begin(conversation_id, params, recipe_of(agent), moves=is_moved)
         except BaseException:
@@ -185,7 +185,7 @@ class Conversation(ProgramConversation):
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
         conversation = self._live.conversation
         self.start_thread()
-        with conversation.journal.changed:
+        with conversation.journal.condition:
             start_event = begin()
             ended = turn_end(
                 conversation.journal, start_event.get("messageId", ""), start_event.get("turnId")
@@ -237,8 +237,8 @@ class Conversation(ProgramConversation):
     ) -> None:
         """Answer a pending approval, this once. The first answer counts. Raises `UserError`.
 
-        `edited` is a copy of `approval.subject` with another command or fewer hunks; that is then
-        done instead.
+        `edited_ids` is a copy of `approval.subject` with another command or fewer hunks; that is
+        then done instead.
         """
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation.decisions
@@ -291,7 +291,7 @@ class Conversation(ProgramConversation):
             )
 
     @property
-    def isolated(self) -> Isolated:
+    def isolated_changes(self) -> Isolated:
         """What waits to land, if the conversation is `isolated`. Raises `InvalidStateError`."""
         return isolated_of(self._live, self._folders)
 

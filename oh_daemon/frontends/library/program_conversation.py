@@ -9,7 +9,13 @@ from typing import Self
 
 import orjson
 
-from oh_daemon.frontends.library.callbacks import Callbacks, EventCallback, checked, part_of, plain
+from oh_daemon.frontends.library.callbacks import (
+    Callbacks,
+    EventCallback,
+    check_answer,
+    part_of,
+    plain,
+)
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.approvals import InputRequest, InputRequested
@@ -87,7 +93,7 @@ class ProgramConversation(ABC):
         Sends `message` to a conversation without turns, goes on with a turn that was cut off or
         failed, and otherwise returns the last one, also if a limit ended it. See `run`.
         """
-        with self._events.changed:
+        with self._events.condition:
             turn, last = self._events.state.turn, self._events.state.last_turn
         if turn is None and last is not None and last["status"] == "completed":
             return model_of(Turn, last)
@@ -109,7 +115,7 @@ class ProgramConversation(ABC):
         """Answer even when the program's function raises, so that the agent never waits forever."""
         text = None
         try:
-            text = checked(self._on_question(question)) if self._on_question else None
+            text = check_answer(self._on_question(question)) if self._on_question else None
         finally:
             self._reply(question, text if text and text.strip() else None)
 

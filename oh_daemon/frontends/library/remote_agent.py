@@ -101,7 +101,7 @@ def client_tools(agent: Agent) -> tuple[ClientTool, ...]:
     )
 
 
-def called(tools: Mapping[str, FunctionTool], params: Json) -> Future[Json]:
+def call_function(tools: Mapping[str, FunctionTool], params: Json) -> Future[Json]:
     """Call a function of the program; what it raises is told to the model."""
 
     def call() -> Json:

@@ -25,7 +25,7 @@ from oh_daemon.frontends.library.program_conversation import ProgramConversation
 from oh_daemon.frontends.library.remote_agent import (
     ChangesThere,
     block_of,
-    called,
+    call_function,
     client_tools,
     require_possible,
     start_params,
@@ -84,7 +84,7 @@ class RemoteConversation(ProgramConversation):
                 # They are answered when their events come.
                 "approval/request": lambda _params, _context: {},
                 "input/request": lambda _params, _context: {},
-                "tool/call": lambda params, _context: called(tools, params),
+                "tool/call": lambda params, _context: call_function(tools, params),
             },
         )
         self._arriving = threading.Lock()
@@ -97,7 +97,7 @@ class RemoteConversation(ProgramConversation):
             self._calls.close()
             raise
         self._begin_to_answer()
-        self._delivery = self._daemon.deliver(self._take, self._give_up)
+        self._delivery = self._daemon.deliver(self._on_notification, self._give_up)
 
     def _begin(
         self, agent: Agent, conversation_id: str | None, metadata: Json, *, is_isolated: bool
@@ -124,14 +124,14 @@ class RemoteConversation(ProgramConversation):
         self._history = History(State(self.id), self._log, epoch=info["epoch"])
         self._histories = {self.id: self._history}
         for params in self._daemon.read(self.id, 1, last_seq):
-            self._take("conversation/event", params)
+            self._on_notification("conversation/event", params)
         self._history.listeners.append(self._calls)
 
     def _give_up(self, reason: DaemonError) -> None:
         with self._arriving:
             self._history.abandon_waiters(reason)
 
-    def _take(self, method: str, params: Any) -> None:
+    def _on_notification(self, method: str, params: Any) -> None:
         with self._arriving:
             self._fold(method, params)
 
@@ -253,7 +253,7 @@ class RemoteConversation(ProgramConversation):
 
     @property
     def state(self) -> Snapshot:
-        with self._history.changed:
+        with self._history.condition:
             state = self._history.state
             status = "closed" if self._is_closed else state.status
             usage = model_of(Usage, state.usage) if state.usage else Usage()
@@ -276,7 +276,7 @@ class RemoteConversation(ProgramConversation):
         return branches.RollbackResult.model_validate(result)
 
     @property
-    def isolated(self) -> Isolated:
+    def isolated_changes(self) -> Isolated:
         if self._history.state.isolated is None:
             raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
         return Isolated(ChangesThere(self._daemon, self.id), self.id, self._folder)

@@ -49,7 +49,7 @@ class Snapshot:
 def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
     conversation = live.conversation
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         state = conversation.state
         status = "closed" if conversation.journal.is_closing else state.status
         title, usage = state.title, model_of(Usage, state.usage) if state.usage else Usage()
@@ -88,21 +88,23 @@ class Isolated:
         Without names, protected files wait. Return the URIs of what has landed, and of what has
         not, with the reason.
         """
-        return self._changes.land(self._chosen(files, hunks))
+        return self._changes.land(self._review_params(files, hunks))
 
     def discard(
         self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
     ) -> ReviewResult:
         """Let the conversation have what the workspace has again; see `land`."""
-        return self._changes.discard(self._chosen(files, hunks))
+        return self._changes.discard(self._review_params(files, hunks))
 
-    def _chosen(self, files: Sequence[str | Path], hunks: Sequence[NamedHunk]) -> ReviewParams:
+    def _review_params(
+        self, files: Sequence[str | Path], hunks: Sequence[NamedHunk]
+    ) -> ReviewParams:
         uris = tuple(uri_from_path(self._folder / file) for file in files)
         return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
 
 
 def isolated_of(live: Live, folders: Sequence[Path]) -> Isolated:
     """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
-    if live.isolated is None:
+    if live.isolated_changes is None:
         raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
-    return Isolated(live.isolated, live.id, folders[0])
+    return Isolated(live.isolated_changes, live.id, folders[0])

@@ -47,7 +47,7 @@ class Asker:
         self._is_panel = facts.is_panel
         self.shown_in_chat: set[str] = set()
         """Conversations whose user sees what is asked in a file, and answers by code action."""
-        self.others_can_be_asked: Callable[[str], bool] = lambda _conversation_id: False
+        self.can_ask_others: Callable[[str], bool] = lambda _conversation_id: False
         """Whether other clients take part, so that what this one cannot ask about waits."""
         self._questions = OpenQuestions(outbox, client)
         self.withdraw = self._questions.withdraw
@@ -77,7 +77,7 @@ class Asker:
     def ask(self, history: History, request: Asked) -> None:
         """Ask the client, after the events so far, unless this request is open already."""
         if (form := self._form_of(request)) is not None:
-            on_answer = partial(self._take, history, request, form)
+            on_answer = partial(self._take_answer, history, request, form)
             self._questions.ask(request["id"], history.id, form, on_answer)
 
     def _form_of(self, request: Asked) -> tuple[str, Any] | None:
@@ -88,7 +88,7 @@ class Asker:
         message = _question_as_message(request) if "prompt" in request else _as_message(request)
         return (_BY_MESSAGE, message) if self._asks_lsp and message else None
 
-    def _take(
+    def _take_answer(
         self, history: History, request: Asked, form: tuple[str, Any], answer: ClientAnswer
     ) -> None:
         if not (answer.lacks_method and form[0] == _BY_MESSAGE):
@@ -107,7 +107,7 @@ class Asker:
                 "message": "\n".join((*lines, "Send a message to answer.")),
             }
             self._outbox.notify("window/showMessage", encode(notification))
-        elif isinstance(history, Journal) and not self.others_can_be_asked(history.id):
+        elif isinstance(history, Journal) and not self.can_ask_others(history.id):
             reject_unasked(history, request["id"], request["digest"])
 
 

@@ -60,12 +60,12 @@ class ClientModels:
         self.secrets = secrets
         self._client = client
         self._default = model_offer.default
-        self._offered = model_offer.listed
+        self._offered_models = model_offer.listed
         self._inboxes: dict[str, _Inbox] = {}
         self._traits: dict[str, Traits] = {}
 
-    def listed(self) -> tuple[OfferedModel, ...]:
-        return self._offered
+    def model_infos(self) -> tuple[OfferedModel, ...]:
+        return self._offered_models
 
     def default_name(self) -> str | None:
         return self._default
@@ -81,7 +81,7 @@ class ClientModels:
 
     def model_for(self, name: str) -> Model:
         """Return the model of this name; whether the client has it shows at the first call."""
-        model_offer = next((each for each in self._offered if each.id == name), None)
+        model_offer = next((each for each in self._offered_models if each.id == name), None)
         if model_offer is None:
             return _ClientModel(self, name, name, edits_by_patch(LLMSettings(model=name)))
         return _ClientModel(self, name, model_offer.label, model_offer.edits_by_patch)
@@ -97,7 +97,7 @@ class ClientModels:
             )
             if answer.outcome != "answered":
                 return Traits()  # The call will say why.
-            self._traits[name] = _traits(_parsed(ModelDescribeResult, answer.result))
+            self._traits[name] = _traits(_parse_as(ModelDescribeResult, answer.result))
         return self._traits[name]
 
     def complete(self, name: str, request: ModelRequest, progress: Progress) -> ModelAnswer:
@@ -166,13 +166,13 @@ def _answer(answer: ClientAnswer) -> ModelAnswer:
         raise error_of(answer.error, e.ModelError)
     if answer.outcome != "answered":
         raise e.NetworkError(answer.message, hint="the conversation goes on when it is back")
-    result = _parsed(ModelCompleteResult, answer.result)
+    result = _parse_as(ModelCompleteResult, answer.result)
     values: Json = {name: getattr(result, name) for name in ModelCompleteResult.model_fields}
     values["tool_calls"] = tuple(ToolCall(**vars(call)) for call in result.tool_calls)
     return ModelAnswer(**values)
 
 
-def _parsed(kind: type[Parsed], value: object) -> Parsed:
+def _parse_as(kind: type[Parsed], value: object) -> Parsed:
     try:
         return parse_strictly(kind, value)
     except ValidationError as exc:

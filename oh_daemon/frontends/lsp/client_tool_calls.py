@@ -21,7 +21,7 @@ from oh_daemon.protocol.base import parse_strictly, problem_in
 from oh_daemon.protocol.client_tools import ClientTool, ToolCallResult
 from oh_daemon.protocol.errors import InvalidParamsError, ToolError
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.paths import printable
 
 RESERVED = frozenset(BUILTIN) | {
     *("apply_patch", "diagnostics", "lookup", "mcp_resource", "memory", "rename", "skill"),
@@ -78,12 +78,12 @@ class ClientTools:
         for n, tool in enumerate(tools):
             if problem := _problem(tool, names[:n]):
                 raise InvalidParamsError.at(f"clientTools.{n}", f"{tool.name!r}: {problem}")
-        self._tools[conversation_id] = tuple(self._offered(tool) for tool in tools)
+        self._tools[conversation_id] = tuple(self._client_tool(tool) for tool in tools)
 
-    def _offered(self, tool: ClientTool) -> ToolOfClient:
+    def _client_tool(self, tool: ClientTool) -> ToolOfClient:
         spec = ToolSpec(
             tool.name,
-            shown(tool.description, allowed="\n\t") + "\n(a tool of the user's client)",
+            printable(tool.description, allowed="\n\t") + "\n(a tool of the user's client)",
             {"type": "object", "properties": {}, **tool.input_schema},
             read_only=tool.annotations.get("readOnlyHint") is True,
             is_foreign=True,

@@ -21,7 +21,7 @@ from oh_daemon.conversations.services import (
     UserContext,
 )
 from oh_daemon.conversations.services import compose as compose_services
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.mcp.servers import McpServers as Servers
 from oh_daemon.features.models.warm_up import warm_up
 from oh_daemon.features.sandbox.levels import Sandbox
@@ -71,7 +71,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     stop_sharing = _share_tools(places, window.context, documents)
     self_test.verify(lambda: sources.merged().settings, documents.folders, window.tell_level)
     _connect(services.mcp, window)
-    daemon = window.daemon(Conversations(window.context, equipped), Serial(started_pool(4)))
+    daemon = window.daemon(Conversations(window.context, equip), Serial(started_pool(4)))
 
     def stop(left_s: float) -> None:
         stop_sharing()
@@ -220,7 +220,7 @@ def _configuration(
 ) -> dict[str, Notification]:
     """Return the handlers that keep up with the client's settings in section `ohDaemon`."""
 
-    def take(settings: Json) -> None:
+    def on_settings(settings: Json) -> None:
         sources.client = settings
         on_new()
 
@@ -233,12 +233,12 @@ def _configuration(
         settings: Any = answer.result
         # `{}` takes all settings back; `null` says that the client cannot tell.
         if isinstance(settings, list) and settings and isinstance(settings[0], dict):
-            take({**facts.settings, **object_in(settings[0])})
+            on_settings({**facts.settings, **object_in(settings[0])})
 
     def on_change(params: Json) -> None:
         """Take the settings that an old client pushes with the notification; ask any other."""
         if settings := object_in(params, "settings", "ohDaemon"):
-            take(settings)
+            on_settings(settings)
         else:
             ask({})
 

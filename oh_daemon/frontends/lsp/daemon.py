@@ -123,7 +123,7 @@ def changes_of(live: Live) -> AgentChanges:
     """
     if not live.workbench.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
-    return AgentChanges(live.conversation, live.workbench.documents, live.isolated)
+    return AgentChanges(live.conversation, live.workbench.documents, live.isolated_changes)
 
 
 def newest(conversations: Iterable[Live]) -> Live | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.common.plain_text import clipped, display_escaped, first_line
+from oh_daemon.common.plain_text import clip_line, display_escaped, first_line
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.sync import OpenDocuments
 from oh_daemon.jsonrpc.client import Client, ClientAnswer
@@ -58,7 +58,7 @@ class ClientEditor:
 
     def __init__(self, documents: OpenDocuments, client: Client, facts: ClientFacts) -> None:
         self._client = client
-        self._synced = documents
+        self._synced_documents = documents
         self._has_own_edit = "applyEdit2" in facts.features
         self.saves_when_asked = "saveDocument" in facts.features
         self.saves_with_edits = False
@@ -76,13 +76,13 @@ class ClientEditor:
         Otherwise an agent would take the file on disk for what the user sees. When the client
         does not tell the text, the document counts as closed.
         """
-        lost_uri = self._synced.lost_uri(path)
+        lost_uri = self._synced_documents.lost_uri(path)
         if lost_uri is not None and self._has_read:
             self._read(lost_uri, lambda read: self._follow(lost_uri, read), CancelToken())
-        return self._synced.document(path)
+        return self._synced_documents.document(path)
 
     def _follow(self, uri: str, read: ReadDocumentResult | None) -> None:
-        self._synced.follow(uri, (read and read.version) or 0, read and read.text)
+        self._synced_documents.follow(uri, (read and read.version) or 0, read and read.text)
 
     def _read(
         self, uri: str, deliver: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
@@ -111,17 +111,19 @@ class ClientEditor:
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
         """Wait until the text has this hash; if no change brings it in time, ask the client."""
-        text = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
+        text = self._synced_documents.wait_for_text(
+            path, sha256, timeout_s=timeout_s, cancel=cancel
+        )
         if text is not None or not self._has_read or not timeout_s:
             return text
-        uri = self._synced.uri_of(path)
+        uri = self._synced_documents.uri_of(path)
 
         def adopt(read: ReadDocumentResult | None) -> None:
             if read is not None and read.version is not None:
-                self._synced.adopt(uri, read.text, read.version)
+                self._synced_documents.adopt(uri, read.text, read.version)
 
         self._read(uri, adopt, cancel)
-        return self._synced.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
+        return self._synced_documents.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
     def apply_edit(
         self,
@@ -162,7 +164,7 @@ class ClientEditor:
         """Ask the client to save; return the paths that it says it saved."""
         if not self.saves_when_asked:
             return ()
-        uris = {self._synced.uri_of(path): path for path in paths}
+        uris = {self._synced_documents.uri_of(path): path for path in paths}
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
         saved_uris = field_in(answer.result, "saved")
         return tuple(
@@ -173,8 +175,8 @@ class ClientEditor:
         return self._client.request(method, params, deadline_s=EDIT_DEADLINE_S, cancel=cancel)
 
     def _workspace_edit(self, document: OpenDocument, edits: Sequence[TextEdit]) -> Json:
-        uri = self._synced.uri_of(document.path)
-        changes = lsp_edits(document.text, edits, self._synced.encoding)
+        uri = self._synced_documents.uri_of(document.path)
+        changes = lsp_edits(document.text, edits, self._synced_documents.encoding)
         if self._takes_versions or self._has_own_edit:
             identifier = {"uri": uri, "version": document.version}
             return {"documentChanges": [{"textDocument": identifier, "edits": changes}]}
@@ -188,7 +190,7 @@ def lsp_edits(text: str, edits: Sequence[TextEdit], encoding: str) -> list[Json]
 
     offsets = Offsets(text, encoding)
 
-    def whole(edit: TextEdit) -> Json:
+    def lsp_edit(edit: TextEdit) -> Json:
         start, end, new_text = edit.start, edit.end, edit.text
         if offsets.is_inside_line_end(start):
             start, new_text = start - 1, "\r" + new_text
@@ -197,7 +199,7 @@ def lsp_edits(text: str, edits: Sequence[TextEdit], encoding: str) -> list[Json]
         span = {"start": offsets.position(start), "end": offsets.position(end)}
         return {"range": span, "newText": new_text}
 
-    return [whole(edit) for edit in edits]
+    return [lsp_edit(edit) for edit in edits]
 
 
 def _outcome(answer: ClientAnswer) -> EditOutcome:
@@ -211,7 +213,7 @@ def _outcome(answer: ClientAnswer) -> EditOutcome:
     reason = result.get("failureReason")
     reason_line = display_escaped(first_line(reason)) if isinstance(reason, str) else ""
     return EditOutcome(
-        is_applied=False, failure=clipped(reason_line, _MAX_REASON_CHARS) or "rejected"
+        is_applied=False, failure=clip_line(reason_line, _MAX_REASON_CHARS) or "rejected"
     )
 
 
@@ -220,7 +222,7 @@ class ClientServers:
 
     def __init__(self, documents: OpenDocuments, client: Client, facts: ClientFacts) -> None:
         self._client = client
-        self._synced = documents
+        self._synced_documents = documents
         self.can_report = "diagnostics" in facts.features
         self.can_look_up = "languageRequests" in facts.features
 
@@ -235,7 +237,7 @@ class ClientServers:
         """Ask for diagnostics; drop what the client sends beyond what was asked for."""
         params: Json = {"minSeverity": min_severity}
         if paths is not None:
-            params["uris"] = [self._synced.uri_of(path) for path in paths]
+            params["uris"] = [self._synced_documents.uri_of(path) for path in paths]
         answer = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
         return [
             (item.uri, tuple(d for d in item.diagnostics if (d.severity or 1) <= min_severity))
@@ -252,7 +254,7 @@ class ClientServers:
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
     ) -> Any:
-        document = {"textDocument": {"uri": self._synced.uri_of(about)}} if about else {}
+        document = {"textDocument": {"uri": self._synced_documents.uri_of(about)}} if about else {}
         request = {"method": method, "params": {**document, **params}}
         result_type = LanguageRequestResult
         return self._ask("editor/languageRequest", request, result_type, timeout_s, cancel).result
@@ -261,7 +263,7 @@ class ClientServers:
         # pygls takes 0.3 s to import, so it is loaded only when needed.
         from oh_daemon.frontends.lsp.positions import Offsets as Counted  # noqa: PLC0415
 
-        return Counted(text, self._synced.encoding)
+        return Counted(text, self._synced_documents.encoding)
 
     def _ask(
         self, method: str, params: Json, result: type[T], timeout_s: float, cancel: CancelToken

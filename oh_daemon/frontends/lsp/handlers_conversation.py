@@ -28,7 +28,7 @@ from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
 from oh_daemon.frontends.lsp.publisher import Publisher
 from oh_daemon.jsonrpc.dispatch import RequestContext
 from oh_daemon.jsonrpc.framing import encode
-from oh_daemon.jsonrpc.serial import Serial, on_own_thread, then
+from oh_daemon.jsonrpc.serial import Serial, chain, on_own_thread
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History
@@ -83,7 +83,7 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
         _require_open_or_trusted(trust, start_folders, folders)
         folders = start_folders
     client_tools.take(conversation_id, params.client_tools)
-    publisher.subscribed.add(conversation_id)
+    publisher.subscribed_ids.add(conversation_id)
 
     def earlier() -> Live | None:
         return _started_before(conversations, conversation_id, folders) if request.id else None
@@ -94,9 +94,9 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
             result = request.earlier(live.conversation) or {"duplicate": True}
         else:
             # Content that refers to nothing is refused before there is a conversation.
-            content = resolver.filled(params.content or (), folders)
+            content = resolver.fill_in(params.content or (), folders)
             params = params.model_copy(update={"content": content or params.content})
-            resolver.stored(content, folders, MemoryLog())
+            resolver.stored_part(content, folders, MemoryLog())
             cause, is_new = request.cause({}), True
             live = conversations.start(
                 params, folders, conversation_id=conversation_id, cause=cause
@@ -117,9 +117,9 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
 
     if mentions(params.content or ()) and earlier() is None:
         # Mentioned texts may come from a network, and a worker does not wait for that.
-        fill = partial(resolver.filled, folders=folders, cancel=cancel)
+        fill = partial(resolver.fill_in, folders=folders, cancel=cancel)
         reading = on_own_thread("mentions", partial(with_content, params, fill))
-        return then(reading, lambda params: serial.run(conversation_id, partial(start, params)))
+        return chain(reading, lambda params: serial.run(conversation_id, partial(start, params)))
     return start(params)
 
 
@@ -173,14 +173,14 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
     conversation = conversations.open_or_follow(conversation_id, folders, on_over)
     history = conversation.conversation.journal if isinstance(conversation, Live) else conversation
     asking = [history, *sub_agents_of(conversations, conversation_id)]
-    with history.changed:
+    with history.condition:
         result = {
             "conversation": describe(history),
             "options": conversations.options_of(history),
             **replay(history, params),
             "pending": [each for own in asking for each in own.state.pending.values()],
             "queue": history.state.queue,
-            "repaired": conversation.repaired,
+            "repaired": conversation.repairs,
         }
         # Encode now, under the lock: the state's own dicts change later.
         answer = context.in_order(conversation_id, encode(result))
@@ -210,7 +210,7 @@ def conversation_close(
             f"conversation {history.id!r} is {status}; close it with ifRunning interrupt or pause"
         )
     # A halted conversation is at rest already, and its log could not record an interrupt.
-    interrupts = params.if_running == "interrupt" and conversation.journal.halted is None
+    interrupts = params.if_running == "interrupt" and conversation.journal.storage_error is None
     interruption = conversation.interrupt() if interrupts else None
 
     def close() -> Json:
@@ -256,7 +256,7 @@ def conversation_send_message(
     if params.wait == "accepted":
         context.hold(conversation.id)
     content = resolve(params.content, model=options.get("model"))
-    with conversation.journal.changed, InvalidParamsError.naming(options="overrides.options"):
+    with conversation.journal.condition, InvalidParamsError.naming(options="overrides.options"):
         conversation.require_turn(params.expected_turn_id)
         with speaking(conversation.id):
             answer = conversation.send(
@@ -271,12 +271,12 @@ def conversation_send_message(
             return answer
         ended = turn_end(conversation.journal, answer["messageId"], answer.get("turnId"))
     context.cancel.on_cancel(conversation.interrupt)
-    return then(
-        ended, lambda turn: context.in_order(conversation.id, _finished(turn, answer, context))
+    return chain(
+        ended, lambda turn: context.in_order(conversation.id, _finish_result(turn, answer, context))
     )
 
 
-def _finished(turn: plain.Turn, receipt: Json, context: RequestContext) -> Json:
+def _finish_result(turn: plain.Turn, receipt: Json, context: RequestContext) -> Json:
     if context.cancel.is_cancelled:
         raise RequestCancelledError("cancelled by the client; the turn was interrupted")
     final_text = turn.get("finalText")
@@ -302,7 +302,7 @@ def conversation_resume(
     with InvalidParamsError.naming(content="message"):
         content = resolve(params.message)
         # A message that waits for the end of an interrupted turn has no turn yet.
-        with conversation.journal.changed, speaking(conversation.id):
+        with conversation.journal.condition, speaking(conversation.id):
             receipt = conversation.send(
                 content, cause=lambda result: request.cause(_only(result, "turnId"))
             )
@@ -316,17 +316,17 @@ def conversation_condense(
 
 
 def conversation_interrupt(conversation: Conversation, params: m.InterruptParams) -> Any:
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         turn_id = conversation.state.turn_id
         if params.turn_id not in (None, turn_id):
             return {"turnId": params.turn_id, "status": conversation.state.status}
     interruption = conversation.interrupt(clear_queue=params.clear_queue)
     if interruption.done():
         return interruption
-    return on_own_thread("late-answer", partial(_interrupted, interruption, turn_id))
+    return on_own_thread("late-answer", partial(_interrupt_result, interruption, turn_id))
 
 
-def _interrupted(interruption: Future[Json], turn_id: str | None) -> Json:
+def _interrupt_result(interruption: Future[Json], turn_id: str | None) -> Json:
     try:
         return interruption.result(_INTERRUPT_ANSWER_S)
     except TimeoutError:
@@ -338,7 +338,7 @@ def conversation_queue(conversation: Conversation, resolve: Resolve, params: m.Q
         raise InvalidParamsError.at(name, f"is needed to {params.op}", "missing")
     content: Sequence[Any] = resolve(params.content or ())
     message_id = params.message_id or ""
-    with conversation.journal.changed:
+    with conversation.journal.condition:
         match params.op:
             case "edit":
                 conversation.delivery.edit_queued(message_id, content=content)
@@ -397,7 +397,7 @@ def conversation_ask(
 def conversation_subscribe(
     publisher: Publisher, history: History, context: RequestContext
 ) -> Future[m.SubscribeResult]:
-    with history.changed:
+    with history.condition:
         last_seq = m.SubscribeResult(last_seq=history.state.seq)
         answer = context.in_order(history.id, last_seq)
         publisher.subscribe(history)
@@ -405,7 +405,7 @@ def conversation_subscribe(
 
 
 def conversation_unsubscribe(publisher: Publisher, params: m.UnsubscribeParams) -> m.Empty:
-    publisher.subscribed.discard(params.conversation_id)
+    publisher.subscribed_ids.discard(params.conversation_id)
     return m.Empty()
 
 

@@ -101,14 +101,14 @@ class Server:
         """
         inbound, outbound = stdio
         opening = opening or Opening()
-        on_message = recording.received if recording else unrecorded
+        on_message = recording.record_received if recording else unrecorded
         self._frames = read_frames(inbound, ContentLength(), on_message, unread=opening.unread)
         self._is_answered = opening.is_answered
         """Whether the next frame is an `initialize` that `boot` has answered."""
         self._make_services = make_services
         self._report_sandbox = report_sandbox
         self._recording = recording
-        self._waiting = Waiting()
+        self._waiting_frames = Waiting()
         self._is_initialized = False
         self._is_shut_down = False
         self.outbox = Outbox(
@@ -116,7 +116,7 @@ class Server:
             ContentLength(),
             OUTGOING,
             on_gone=lambda: self._loop.stop("the client stopped reading"),
-            on_frame=recording.sent if recording else unrecorded,
+            on_frame=recording.record_sent if recording else unrecorded,
         )
         self.client = Client(self.outbox)
         self._dispatcher = Dispatcher(
@@ -136,7 +136,7 @@ class Server:
         self._loop.start(self._frames)
         for entry in self._entries():
             if isinstance(entry, Stop):
-                entries = self._waiting.take()
+                entries = self._waiting_frames.take()
                 return self._loop.end(entry, [e for e in entries if not isinstance(e, Stop)])
             self._loop.handle(entry)
         raise AssertionError("the entries never end")
@@ -157,7 +157,7 @@ class Server:
                 self._loop.handle(entry)
                 if self._recording is not None and entry.is_complete:
                     self._recording.mask = entry.mask
-                entries = self._waiting.take()
+                entries = self._waiting_frames.take()
                 yield from (each for each in entries if not self._waits(each))
             elif self._is_answered and not isinstance(entry, Stop):
                 self._is_answered = False
@@ -170,15 +170,15 @@ class Server:
         """Let it wait, if it must: for its method, or for what came before it."""
         must_wait = self._loop.is_composing and self._has_to_wait(entry)
         if must_wait:
-            self._waiting.add(entry)
+            self._waiting_frames.add(entry)
         return must_wait
 
     def _has_to_wait(self, entry: Frame | Stop) -> bool:
         if isinstance(entry, Stop):
-            return entry.awaits_answers and self._waiting.has_request
+            return entry.awaits_answers and self._waiting_frames.has_request
         message = message_of(entry)
         if message.get("method") == OUTGOING.cancel:
-            was_cancelled = self._waiting.cancel(message.get("params"))
+            was_cancelled = self._waiting_frames.cancel(message.get("params"))
             if was_cancelled is not None:
                 self._loop.make_room()
                 self._dispatcher.refuse(
@@ -186,10 +186,12 @@ class Server:
                 )
             return False
         if message.get("method") in {"shutdown", "exit"}:
-            return self._waiting.has_request
+            return self._waiting_frames.has_request
         # A list shows what the folders have, so it comes after a change of the folders.
         is_there = message.get("method") in self._dispatcher.methods
-        return not is_there or self._waiting.has_request or self._waiting.changes_folders
+        return (
+            not is_there or self._waiting_frames.has_request or self._waiting_frames.changes_folders
+        )
 
     def _why_not_now(self, method: str) -> UserError | None:
         if method == "exit":

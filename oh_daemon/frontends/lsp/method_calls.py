@@ -22,7 +22,7 @@ from oh_daemon.frontends.lsp.daemon import Daemon
 from oh_daemon.frontends.lsp.handler_arguments import ARGUMENTS, Call
 from oh_daemon.frontends.lsp.methods import AT_ONCE, METHODS, Needs
 from oh_daemon.jsonrpc.dispatch import Json, Method, RequestContext
-from oh_daemon.jsonrpc.serial import OwnThreads, Serial, is_future, on_own_thread, then
+from oh_daemon.jsonrpc.serial import OwnThreads, Serial, chain, is_future, on_own_thread
 from oh_daemon.protocol import methods as protocol
 from oh_daemon.protocol.base import parse_strictly
 from oh_daemon.protocol.errors import StorageError
@@ -109,7 +109,7 @@ class MethodCalls:
             )
         # Other futures have their place among the events already, such as the end of a turn.
         if is_future(result) and (needs.events == "around" or needs.conversation == "new"):
-            result = yield partial(then, result)
+            result = yield partial(chain, result)
         if needs.is_durable and not is_future(result):
             live = call.live or self._daemon.conversations.live(call.conversation_id)
             return _once_durable(live, result)
@@ -178,7 +178,7 @@ class MethodCalls:
         """Read the texts that the message mentions, unless the request was answered before."""
         live = self._daemon.conversations.find_live(call.conversation_id)
         if live is None or not needs.is_once or not call.request.earlier(live.conversation):
-            fill = partial(self._daemon.resolver.filled, folders=call.folders)
+            fill = partial(self._daemon.resolver.fill_in, folders=call.folders)
             call.params = with_content(call.params, partial(fill, cancel=call.context.cancel))
 
     def _thread(self, call: Call, needs: Needs) -> Wait:

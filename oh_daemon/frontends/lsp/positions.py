@@ -51,7 +51,7 @@ class _Text(TextDocument):
         return tuple(split_lines(self.source))
 
 
-def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
+def apply_changes(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
     """Return the text after `contentChanges`; a change without a range replaces everything."""
     document = _Text("", text, position_codec=Codec(encoding))
     for change in changes:

@@ -35,12 +35,15 @@ _REVIEWS = frozenset({"changes.updated", "changes.reviewed", "conversation.rolle
 
 
 class Publisher:
-    """One client's view. Any thread may change `subscribed`, one atomic set operation at a time."""
+    """One client's view.
+
+    Any thread may change `subscribed_ids`, one atomic set operation at a time.
+    """
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
         self._outbox = outbox
         self._facts = facts
-        self.subscribed: set[str] = set()
+        self.subscribed_ids: set[str] = set()
         self.on_changes: Callable[[History], object] = lambda _history: None
         """Called under a conversation's lock when what waits for review may be another."""
         self.asker = Asker(outbox, client, facts)
@@ -48,7 +51,7 @@ class Publisher:
 
     def subscribe(self, history: History) -> None:
         """Send the client its events from now on, and ask for the answers it waits for."""
-        self.subscribed.add(history.id)
+        self.subscribed_ids.add(history.id)
         if isinstance(history, Journal):
             self.ask_again(history)
             self.on_changes(history)
@@ -60,17 +63,17 @@ class Publisher:
 
     def is_watched(self, conversation_id: str) -> bool:
         """Return whether the client subscribed to this very conversation, not just its parent."""
-        return conversation_id in self.subscribed
+        return conversation_id in self.subscribed_ids
 
     def unsubscribe(self, history: History) -> None:
         """Send no more of a conversation that was closed, and withdraw its questions."""
-        self.subscribed.discard(history.id)
+        self.subscribed_ids.discard(history.id)
         self.asker.shown_in_chat.discard(history.id)
         self.asker.withdraw(history.state.pending)
 
     def on_over(self, history: History) -> None:
         """Tell the client that the other process is done with it, so it can be opened here."""
-        self.subscribed.discard(history.id)
+        self.subscribed_ids.discard(history.id)
         self._tell_lists(history, "updated")
 
     def on_forked(self, history: History) -> None:
@@ -106,17 +109,17 @@ class Publisher:
         """Show how a turn goes to a client that understands none of our notifications."""
         match event["type"]:
             case "error.raised":
-                self._tell(_ERROR, event["error"]["message"])
+                self._notify(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
                 final_text = (
                     None if conversation_id in self.asker.shown_in_chat else turn.get("finalText")
                 )
-                self._tell(_INFO, final_text or f"The turn ended: {turn.get('stopReason')}")
+                self._notify(_INFO, final_text or f"The turn ended: {turn.get('stopReason')}")
             case _:
                 pass
 
-    def _tell(self, kind: int, text: str) -> None:
+    def _notify(self, kind: int, text: str) -> None:
         message = {"type": kind, "message": shorten(text, _MAX_SHOWN)}
         self._outbox.notify("window/showMessage", encode(message))
 
@@ -129,7 +132,7 @@ class Publisher:
 
     def on_halted(self, history: History, error: StorageError) -> None:
         if self._facts.is_plain:
-            self._tell(_ERROR, error.message)
+            self._notify(_ERROR, error.message)
         params = {"kind": "error", "message": error.message, "conversationId": history.id}
         body = encode({**params, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
@@ -137,7 +140,7 @@ class Publisher:
 
     def is_heard(self, history: History) -> bool:
         """Return whether the client subscribed to it or, if it is a sub-agent's, to its parent."""
-        return not self.subscribed.isdisjoint((history.id, history.state.parent_id))
+        return not self.subscribed_ids.isdisjoint((history.id, history.state.parent_id))
 
     def _tell_lists(self, history: History, change: str) -> None:
         if history.state.parent_id is not None:
@@ -152,7 +155,7 @@ class _Progress:
     def __init__(self, outbox: Outbox, client: Client) -> None:
         self._outbox = outbox
         self._client = client
-        self._begun: set[str] = set()
+        self._begun_ids: set[str] = set()
         """Tokens that the client accepted; each is changed under its conversation's lock."""
 
     def on_record(self, history: History, record: plain.Record) -> None:
@@ -161,20 +164,22 @@ class _Progress:
         match event["type"]:
             case "turn.started":
                 self._create(history, token, record.get("turnId"))
-            case "item.started" if token in self._begun and (title := event["item"].get("title")):
+            case "item.started" if token in self._begun_ids and (
+                title := event["item"].get("title")
+            ):
                 self._send(token, {"kind": "report", "message": title})
-            case "turn.completed" if token in self._begun:
-                self._begun.discard(token)
+            case "turn.completed" if token in self._begun_ids:
+                self._begun_ids.discard(token)
                 self._send(token, {"kind": "end", "message": event["turn"]["status"]})
             case _:
                 pass
 
     def _create(self, history: History, token: str, turn_id: str | None) -> None:
         def on_answer(answer: ClientAnswer) -> None:
-            with history.changed:
+            with history.condition:
                 is_running = history.state.turn_id == turn_id
                 if is_running and answer.outcome == "answered":
-                    self._begun.add(token)
+                    self._begun_ids.add(token)
                     title = history.state.title or "Agent"
                     self._send(token, {"kind": "begin", "title": title, "cancellable": True})
 

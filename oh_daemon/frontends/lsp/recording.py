@@ -48,11 +48,11 @@ class Recording:
         self.mask: Callable[[str], str] = Masker().mask
         """Hides secrets by value or form; replaced later by one that knows the user's own."""
 
-    def received(self, body: bytes, problem: str = "") -> None:
+    def record_received(self, body: bytes, problem: str = "") -> None:
         """Record a body as it came; one with a `problem` was unreadable and may be incomplete."""
         self._note("client", body, problem)
 
-    def sent(self, frame: bytes) -> None:
+    def record_sent(self, frame: bytes) -> None:
         """Record a frame that is about to be written to the client."""
         self._note("daemon", frame[frame.index(b"{") :])
 

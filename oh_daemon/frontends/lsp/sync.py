@@ -34,14 +34,14 @@ class OpenDocuments:
 
     def __init__(self, encoding: str, folder_uris: Sequence[str] = ()) -> None:
         self.encoding = encoding
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._open: dict[str, tuple[str, OpenDocument]] = {}
         """Real path and document, by URI exactly as the client wrote it on opening."""
         self._clean_texts: dict[str, str] = {}
         """The text of each open document when it was opened or last saved, by URI."""
         self._strays: dict[str, str] = {}
         """URI, by real path, of open documents whose text we lost track of."""
-        self._adopted: dict[str, int] = {}
+        self._adopted_versions: dict[str, int] = {}
         """Versions of texts that the client sent when asked, by URI; older changes are skipped."""
         self._folder_uris = list(folder_uris)
         self._notes: list[dict[Path, str]] = []
@@ -73,17 +73,17 @@ class OpenDocuments:
         return document[1] if document else None
 
     def documents(self) -> tuple[OpenDocument, ...]:
-        with self._changed:
+        with self._condition:
             return tuple(document for _, document in self._open.values())
 
     def uris(self) -> tuple[str, ...]:
         """Return the URIs of the open documents as the client wrote them, in order of opening."""
-        with self._changed:
+        with self._condition:
             return tuple(self._open)
 
     def unsaved_uris(self) -> tuple[str, ...]:
         """Return those whose text is no longer the one that was opened or saved."""
-        with self._changed:
+        with self._condition:
             open_items = self._open.items()
             return tuple(
                 uri for uri, (_, now) in open_items if now.text != self._clean_texts.get(uri)
@@ -98,28 +98,28 @@ class OpenDocuments:
         The returned function ends that and returns the saved texts by real path.
         """
         save_notes: dict[Path, str] = {}
-        with self._changed:
+        with self._condition:
             self._notes.append(save_notes)
 
-        def ended() -> Mapping[Path, str]:
-            with self._changed:
+        def end_notes() -> Mapping[Path, str]:
+            with self._condition:
                 self._notes = [note for note in self._notes if note is not save_notes]
             return save_notes
 
-        return ended
+        return end_notes
 
     def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
         """Call this with the real path of each text that changes, is saved or closed."""
-        with self._changed:
+        with self._condition:
             self._listeners = (*self._listeners, on_change)
 
         def end() -> None:
-            with self._changed:
+            with self._condition:
                 self._listeners = tuple(one for one in self._listeners if one is not on_change)
 
         return end
 
-    def _tell(self, path: Path | None) -> None:
+    def _notify(self, path: Path | None) -> None:
         if path is None or not self._listeners:
             return
         real_path = Path(os.path.realpath(path))
@@ -133,7 +133,7 @@ class OpenDocuments:
 
     def lost_uri(self, path: Path) -> str | None:
         """Return the URI of a document that is open, but whose text we no longer know."""
-        with self._changed:
+        with self._condition:
             return self._strays.get(os.path.realpath(path))
 
     def wait_for_text(
@@ -145,14 +145,14 @@ class OpenDocuments:
         """
         real_path = os.path.realpath(path)
 
-        def arrived() -> OpenDocument | None:
+        def arrived_document() -> OpenDocument | None:
             document = self._find(real_path)
             return document[1] if document and sha256_of(document[1].text) == sha256 else None
 
-        with cancel.notifying(self._changed), self._changed:
-            self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
+        with cancel.notifying(self._condition), self._condition:
+            self._condition.wait_for(lambda: cancel.is_cancelled or arrived_document(), timeout_s)
             cancel.raise_if_cancelled()
-            return arrived()
+            return arrived_document()
 
     def on_lost_frame(self, head: bytes) -> None:
         """Lose the document named in a message that was too large, or all if none is named."""
@@ -165,7 +165,7 @@ class OpenDocuments:
     def follow(self, uri: str, version: int, text: str | None) -> None:
         """Follow the document from this text on; stop following if `text` is None or too large."""
         path = path_from_uri(uri)
-        with self._changed:
+        with self._condition:
             self._strays = {
                 real: stray_uri for real, stray_uri in self._strays.items() if stray_uri != uri
             }
@@ -175,25 +175,25 @@ class OpenDocuments:
             else:
                 document = OpenDocument(path, version, text)
                 self._open[uri] = (os.path.realpath(path), document)
-            self._changed.notify_all()
-        self._tell(path)
+            self._condition.notify_all()
+        self._notify(path)
 
     def adopt(self, uri: str, text: str, version: int) -> None:
         """Take what the client says it shows; late changes to older versions are then skipped."""
-        with self._changed:
+        with self._condition:
             if uri in self._open and version > self._open[uri][1].version:
-                self._adopted[uri] = version
+                self._adopted_versions[uri] = version
                 self.follow(uri, version, text)
 
     def _lose(self, uri: str) -> None:
-        with self._changed:
+        with self._condition:
             real_path, _ = self._open.pop(uri)
             self._strays[real_path] = uri
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
         """Return URI and document; the latest one when a file is open under several names."""
-        with self._changed:
+        with self._condition:
             for uri, (real, document) in reversed(self._open.items()):
                 if real == real_path:
                     return uri, document
@@ -209,20 +209,20 @@ class OpenDocuments:
             ).start()
         document = params["textDocument"]
         self.follow(document["uri"], 0, None)
-        self._adopted.pop(document["uri"], None)
+        self._adopted_versions.pop(document["uri"], None)
         self._clean_texts[document["uri"]] = document["text"]
         self.follow(document["uri"], document.get("version", 0), document["text"])
 
     def _did_change(self, params: Json) -> None:
-        from oh_daemon.frontends.lsp.positions import changed  # noqa: PLC0415 - see `_did_open`.
+        from oh_daemon.frontends.lsp.positions import apply_changes  # noqa: PLC0415 - see `_did_open`.
 
         uri, version = params["textDocument"]["uri"], params["textDocument"].get("version")
-        is_old = version is not None and version <= self._adopted.get(uri, -1)
+        is_old = version is not None and version <= self._adopted_versions.get(uri, -1)
         if is_old or uri not in self._open:
             return
         _, before = self._open[uri]
         try:
-            text = changed(before.text, params["contentChanges"], self.encoding)
+            text = apply_changes(before.text, params["contentChanges"], self.encoding)
         except Exception:
             # A change that was only half applied would leave a text that nobody sees.
             self._lose(uri)
@@ -230,18 +230,18 @@ class OpenDocuments:
         self.follow(uri, before.version if version is None else version, text)
 
     def _did_save(self, params: Json) -> None:
-        with self._changed:
+        with self._condition:
             if saved_document := self._open.get(params["textDocument"]["uri"]):
                 real_path, document = saved_document
                 self._clean_texts[params["textDocument"]["uri"]] = document.text
                 for note in self._notes:
                     note[Path(real_path)] = document.text
-        self._tell(path_from_uri(params["textDocument"]["uri"]))
+        self._notify(path_from_uri(params["textDocument"]["uri"]))
 
     def _did_change_folders(self, params: Json) -> None:
         removed_uris = {folder["uri"] for folder in params["event"]["removed"]}
         added_uris = [folder["uri"] for folder in params["event"]["added"]]
-        with self._changed:
+        with self._condition:
             uris = [
                 uri
                 for uri in self._folder_uris

@@ -51,7 +51,7 @@ class Carrier(Child):
         self.target = target
         self._tail = ""
         self._has_begun = False
-        self._errors_ended = threading.Event()
+        self._has_stderr_ended = threading.Event()
         argv = target.argv(_SCRIPT.format(program=shlex.quote(program), copy=folder_there()))
         errors, their_errors = os.pipe()
         try:
@@ -76,7 +76,7 @@ class Carrier(Child):
     def failure(self) -> UserError:
         """Return why there is no connection, or none any more, and what to do about it."""
         code = self.exit_code()
-        self._errors_ended.wait(_WAIT_S)
+        self._has_stderr_ended.wait(_WAIT_S)
         reason = f": {self._tail.strip()}" if self._tail.strip() else ""
         name = self.target.text
         if self._has_begun:
@@ -116,4 +116,4 @@ class Carrier(Child):
                 with suppress(OSError, ValueError):
                     sys.stderr.write(text)
                     sys.stderr.flush()
-        self._errors_ended.set()
+        self._has_stderr_ended.set()

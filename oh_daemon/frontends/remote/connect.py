@@ -10,7 +10,7 @@ from oh_daemon.features.models.models import Models
 from oh_daemon.frontends.client.connection import DaemonClient
 from oh_daemon.frontends.remote.carrier import Carrier
 from oh_daemon.frontends.remote.local_models import ModelsHere
-from oh_daemon.frontends.remote.opening import opened, problem_of
+from oh_daemon.frontends.remote.opening import opened_params, problem_of
 from oh_daemon.jsonrpc.dispatch import Method
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.settings import Settings
@@ -32,15 +32,15 @@ def connect(
         undo.callback(carrier.kill)
         unread = carrier.begin()
 
-        def tell(method: str, notification: Json) -> None:
+        def on_notification(method: str, notification: Json) -> None:
             client.notify(method, notification)
 
-        own = ModelsHere(models, tell)
+        own = ModelsHere(models, on_notification)
         client = DaemonClient(carrier, {**own.methods, **(methods or {})}, unread=unread)
         undo.callback(client.close)
         # The daemon there may hold the output open for longer than its carrier lives.
         carrier.on_end(lambda: carrier.end(client.hang_up))
-        answer = client.greet(opened(params, own.offer, settings))
+        answer = client.greet(opened_params(params, own.offer, settings))
         problem = problem_of({"result": answer}, version("oh-daemon"), carrier.target.text)
         if problem is not None:
             raise problem

@@ -111,7 +111,7 @@ def _files() -> Iterator[tuple[Path, str]]:
     for path in package.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path, f"{_PACKAGES}/oh_daemon/{path.relative_to(package).as_posix()}"
-    for each in _needed("oh-daemon"):
+    for each in _needed_distributions("oh-daemon"):
         for file in each.files or ():
             path, words = Path(str(file.locate())), file.parts
             is_ours = words[0] == "oh_daemon" or file.suffix in {".pth", ".pyc"}
@@ -122,7 +122,7 @@ def _files() -> Iterator[tuple[Path, str]]:
                 yield path, f"{_PACKAGES}/{file.as_posix()}"
 
 
-def _needed(name: str) -> Iterator[Distribution]:
+def _needed_distributions(name: str) -> Iterator[Distribution]:
     """Yield the distribution and, once each, what it needs of what is installed here."""
     queue, visited = [name], set(_LEFT_OUT)
     while queue:

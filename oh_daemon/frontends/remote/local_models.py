@@ -52,7 +52,7 @@ class ModelsHere:
         """What may be chosen there, a `ModelOffer`."""
         models = (
             OfferedModel(**dict(info), edits_by_patch=self._edits_by_patch(info.id))
-            for info in self._models.listed()
+            for info in self._models.model_infos()
         )
         offer = ModelOffer(default=self._models.default_name(), listed=tuple(models))
         return plain(offer)
@@ -83,16 +83,18 @@ class ModelsHere:
             call.messages, call.tools, call.tool_choice, call.cache_key, call.purpose
         )
 
-        def tell(**value: Any) -> None:
+        def report_delta(**value: Any) -> None:
             self._notify("model/progress", {"callId": call.call_id, **value})
 
         def on_delta(delta: ModelDelta) -> None:
-            tell(delta={"channel": delta.channel, "text": delta.text})
+            report_delta(delta={"channel": delta.channel, "text": delta.text})
 
         def on_retry(retry: Retry) -> None:
             attempt = {"attempt": retry.attempt, "maxAttempts": retry.max_attempts}
             error = describe_error(retry.error, "model/complete")
-            tell(retry={**attempt, "delayS": retry.delay_s, "error": error, "model": retry.model})
+            report_delta(
+                retry={**attempt, "delayS": retry.delay_s, "error": error, "model": retry.model}
+            )
 
         def complete() -> ModelCompleteResult:
             model = self._models.model_for(call.model)

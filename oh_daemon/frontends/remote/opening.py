@@ -25,7 +25,7 @@ _HERE_ONLY = ("mcpServers", "shareTools")
 _LIMITS = ("maxSteps", "maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes")
 
 
-def opened(params: Json, offer: Json, settings: Settings) -> Json:
+def opened_params(params: Json, offer: Json, settings: Settings) -> Json:
     """Return the params of `initialize` for there; `offer` has the models of here."""
     options = object_in(params, "initializationOptions")
     block = block_of(params)

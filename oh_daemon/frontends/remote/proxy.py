@@ -25,7 +25,7 @@ from oh_daemon.frontends.remote.local_models import ModelsHere
 from oh_daemon.frontends.remote.opening import (
     ABOUT_MODELS,
     block_of,
-    opened,
+    opened_params,
     problem_of,
     settings_there,
 )
@@ -72,11 +72,11 @@ class Proxy:
         self._folders = folders
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
-        self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
+        self._remote_outbox = Outbox(carrier.outbound, ContentLength(), OUTGOING)
         self._models = ModelsHere(
-            models, lambda name, params: self._there.notify(name, encode(params))
+            models, lambda name, params: self._remote_outbox.notify(name, encode(params))
         )
-        self._for_there = _dispatcher(self._there, self._models.methods)
+        self._for_there = _dispatcher(self._remote_outbox, self._models.methods)
         self._for_editor = _dispatcher(self._editor, self._models.of_editor)
         self._initialize: RequestId | None = None
         """The id of the editor's `initialize`, until it is answered."""
@@ -111,7 +111,7 @@ class Proxy:
     def _read_editor(self) -> None:
         with suppress(OSError, FramingLost):
             for frame, body in _frames(self._inbound):
-                self._there.wait_for_room()
+                self._remote_outbox.wait_for_room()
                 self._on_editor(frame, body)
         self._stop()
 
@@ -129,7 +129,7 @@ class Proxy:
             self._carrier.end(self._hang_up)
 
     def _hang_up(self) -> None:
-        self._there.close(_END_S)
+        self._remote_outbox.close(_END_S)
         self._carrier.close_input()
 
     def _on_editor(self, frame: Frame, body: bytes) -> None:
@@ -141,16 +141,18 @@ class Proxy:
                 if _is_key(message):
                     self._for_editor.dispatch(frame)
                     return
-                self._there.forward(encode(self._uris.there(self._changed(message))))
+                self._remote_outbox.forward(
+                    encode(self._uris.to_remote(self._map_message(message)))
+                )
             case _:
-                self._there.forward(body)
+                self._remote_outbox.forward(body)
 
-    def _changed(self, message: Json) -> Json:
+    def _map_message(self, message: Json) -> Json:
         """Return what goes on to the daemon in place of a message of the editor."""
         params = object_in(message, "params")
         match message.get("method"):
             case "initialize" if "id" in message:
-                return {**message, "params": self._opened(message["id"], params)}
+                return {**message, "params": self._open(message["id"], params)}
             case "workspace/didChangeConfiguration":
                 settings = self._passed_on(field_in(params, "settings", "ohDaemon"))
                 return {**message, "params": {"settings": {"ohDaemon": settings}}}
@@ -170,12 +172,12 @@ class Proxy:
                 pass
         return message
 
-    def _opened(self, request_id: RequestId, params: Json) -> Json:
+    def _open(self, request_id: RequestId, params: Json) -> Json:
         self._initialize = request_id
         self._has_initialize.set()
         self._uris.add(folders_of(params, self._carrier.target.folder, self._folders))
         self._use(object_in(block_of(params), "settings"))
-        return opened(params, self._models.offer, self._sources.merged().settings)
+        return opened_params(params, self._models.offer, self._sources.merged().settings)
 
     def _use(self, settings: Json) -> None:
         """Use those of the editor's settings that are about models."""
@@ -210,7 +212,7 @@ class Proxy:
             if problem is not None:
                 raise problem
             self._initialize = None
-        self._editor.forward(encode(self._uris.here(message)) if message else body)
+        self._editor.forward(encode(self._uris.to_local(message)) if message else body)
 
     def _fail(self, error: DaemonError) -> int:
         """Say why there is no daemon any more, where the editor and the user look."""
@@ -239,10 +241,10 @@ def _frames(descriptor: int, unread: bytes = b"") -> Iterator[tuple[Frame, bytes
     """Yield each frame with its body as it came."""
     bodies: list[bytes] = []
 
-    def keep(body: bytes, _problem: str) -> None:
+    def keep_frame(body: bytes, _problem: str) -> None:
         bodies[:] = [body]
 
-    for frame in read_frames(descriptor, ContentLength(), keep, unread=unread):
+    for frame in read_frames(descriptor, ContentLength(), keep_frame, unread=unread):
         yield frame, bodies[0]
 
 

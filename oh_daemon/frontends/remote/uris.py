@@ -38,40 +38,40 @@ class UriMap:
 
     def __init__(self, folders: Mapping[Path, Path]) -> None:
         """`folders` has, by the absolute path here, the one there."""
-        self._there: tuple[tuple[Path, Path], ...] = ()
-        self._here = self._there
+        self._to_remote: tuple[tuple[Path, Path], ...] = ()
+        self._to_local = self._to_remote
         self.add(folders)
         self._as_written: dict[str, str] = {}
         """The editor's own forms of URIs, by ours: it knows its documents by these."""
 
     def add(self, folders: Mapping[Path, Path]) -> None:
         """Add folders, where they are in none that is known."""
-        earlier_pairs = dict(self._there)
+        earlier_pairs = dict(self._to_remote)
         inside = [path for path in folders if any(map(path.is_relative_to, earlier_pairs))]
         pairs = earlier_pairs | {path: folders[path] for path in folders if path not in inside}
         by_depth = sorted(pairs.items(), key=lambda pair: -len(pair[0].parts))
-        self._here = tuple((remote_path, local_path) for local_path, remote_path in by_depth)
-        self._there = tuple(by_depth)
+        self._to_local = tuple((remote_path, local_path) for local_path, remote_path in by_depth)
+        self._to_remote = tuple(by_depth)
 
-    def there(self, message: Json) -> Json:
+    def to_remote(self, message: Json) -> Json:
         """Return a message of the editor as the daemon there is to read it."""
-        return self._mapped(message, self._there)
+        return self._map_value(message, self._to_remote)
 
-    def here(self, message: Json) -> Json:
+    def to_local(self, message: Json) -> Json:
         """Return a message of the daemon there as the editor is to read it."""
-        return self._mapped(message, self._here)
+        return self._map_value(message, self._to_local)
 
-    def _mapped(self, value: Any, pairs: tuple[tuple[Path, Path], ...], name: str = "") -> Any:
+    def _map_value(self, value: Any, pairs: tuple[tuple[Path, Path], ...], name: str = "") -> Any:
         if isinstance(value, str):
             return self._uri(value, pairs) if name in FIELDS else value
         if isinstance(value, list):
-            return [self._mapped(each, pairs, name) for each in cast("list[Any]", value)]
+            return [self._map_value(each, pairs, name) for each in cast("list[Any]", value)]
         if not isinstance(value, dict) or name in _FOREIGN:
             return cast("Any", value)
         fields = cast("Json", value)
         # The keys of an edit's `changes` are URIs, too.
         keys = {key: self._uri(key, pairs) if ":" in key else key for key in fields}
-        return {keys[key]: self._mapped(each, pairs, key) for key, each in fields.items()}
+        return {keys[key]: self._map_value(each, pairs, key) for key, each in fields.items()}
 
     def _uri(self, uri: str, pairs: tuple[tuple[Path, Path], ...]) -> str:
         if uri.startswith(_ELSEWHERE):
@@ -88,7 +88,7 @@ class UriMap:
         if mapped_path is None:
             return _ELSEWHERE + uri.removeprefix("file:")
         mapped_uri = uri_from_path(mapped_path)
-        if pairs is self._here:
+        if pairs is self._to_local:
             return self._as_written.get(mapped_uri, mapped_uri)
         if uri != uri_from_path(path):
             self._as_written[uri_from_path(path)] = uri

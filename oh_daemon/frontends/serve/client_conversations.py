@@ -15,7 +15,7 @@ from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import ConversationContext, Recipe
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.frontends.lsp.composition import Window
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History
@@ -43,7 +43,7 @@ class ClientConversations(Conversations):
     """See `Conversations`, all of which are the same for all clients."""
 
     def __init__(self, host: Host, window: Window) -> None:
-        super().__init__(window.context, equipped, host.conversations.here)
+        super().__init__(window.context, equip, host.conversations.here)
         self._host = host
         self._window = window
 
@@ -75,7 +75,7 @@ class ClientConversations(Conversations):
     ) -> Live:
         if conversation_id is not None and super().find_live(conversation_id) is not None:
             # It is in a folder of another client, or this one would have found it.
-            self._window.publisher.subscribed.discard(conversation_id)
+            self._window.publisher.subscribed_ids.discard(conversation_id)
             raise InvalidParamsError.at("clientRequestId", "another client has taken it", "taken")
         return super().start(
             params,
@@ -86,9 +86,11 @@ class ClientConversations(Conversations):
             at_work=at_work,
         )
 
-    def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
+    def summaries(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         folders_open = self._window.documents.folders()
-        return super().listed([each for each in folders if _is_in(each, folders_open)], parent_id)
+        return super().summaries(
+            [each for each in folders if _is_in(each, folders_open)], parent_id
+        )
 
     def open_or_follow(
         self,
@@ -111,7 +113,7 @@ class ClientConversations(Conversations):
     ) -> Live:
         """Make it so that whoever sends the message of a turn acts in it."""
         context = self._host.act(state.conversation_id, self._window)
-        own = Conversations(context, equipped, self._host.conversations.here)
+        own = Conversations(context, equip, self._host.conversations.here)
         return own._make(state, log, epoch, folders, recipe)
 
 

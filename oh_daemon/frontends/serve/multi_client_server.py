@@ -18,7 +18,7 @@ from pathlib import Path
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_to
 from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose, user_of
-from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.settings.places import Places
@@ -59,7 +59,7 @@ class Hub(ClientConnection, Listener):
         self._self_test.verify(lambda: sources.merged().settings, tuple, self._tell_level)
         services.mcp.open_page = lambda url: any(each.open_page(url) for each in self.windows())
         services.mcp.on_change = self._on_servers
-        self.conversations = Conversations(ConversationContext(services, user, self), equipped)
+        self.conversations = Conversations(ConversationContext(services, user, self), equip)
         self.on_quiet: Callable[[], object] = lambda: None
         """Called when a client comes or leaves."""
         self._serial = Serial(started_pool(8))
@@ -142,13 +142,13 @@ class Hub(ClientConnection, Listener):
         sources = SettingsSources(environment, self._places.settings_file, client=facts.settings)
         context = self.conversations.context
         services, user = context.services, context.user
-        trust = user.trust.beside(by_real_path(verdicts_of(facts)))
+        trust = user.trust.with_verdicts(by_real_path(verdicts_of(facts)))
         user, _models = user_of(
             sources, self._self_test, trust, user.decisions, services.masker, self._places
         )
         window = Window(server, facts, services, user)
         window.listeners = (self,)
-        window.publisher.asker.others_can_be_asked = partial(self._has_others, window)
+        window.publisher.asker.can_ask_others = partial(self._has_others, window)
         window.documents.listen(self._on_text)
         daemon = window.daemon(ClientConversations(self, window), self._serial)
         daemon.speaking = partial(self._speaking, window)

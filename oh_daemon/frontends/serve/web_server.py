@@ -130,7 +130,7 @@ class WebDoor:
                     if not isinstance(text, str):
                         browser.close(_NO_TEXT)
                         break
-                    near_end.sendall(framing.framed(text.encode()))
+                    near_end.sendall(framing.frame(text.encode()))
             with suppress(OSError):
                 near_end.shutdown(socket.SHUT_RDWR)
             answers.join()

@@ -141,7 +141,7 @@ def task(desk: Desk, *more: Step) -> None:
     )
 
 
-def shown(editor: pynvim.Nvim, filetype: str, words: str) -> str:
+def wait_for_text(editor: pynvim.Nvim, filetype: str, words: str) -> str:
     """Wait until the chat shows this, and return all of it."""
     text = str(editor.exec_lua(UNTIL, filetype, words))
     assert words in text, f"{words!r} is not in {text}\n{editor.exec_lua(MESSAGES)}"
@@ -174,26 +174,26 @@ def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
             "edits for `rule.md`",
             "Execute: Run ",
         ):
-            shown(editor, "codecompanion", prompt_start)
+            wait_for_text(editor, "codecompanion", prompt_start)
             editor.input("g2")
-        shown(editor, "codecompanion", "It is mended.")
+        wait_for_text(editor, "codecompanion", "It is mended.")
         assert is_done(desk)
         # It reads the disk and writes the buffer, so the daemon leaves its buffers alone.
         assert (desk.project / "rule.md").read_text() == "Rule: 30 %\n"
         assert editor.exec_lua(BUFFER) == [["Rule: 10 %", TYPED], True]
         send("And more")
-        shown(editor, "codecompanion", "Never")
+        wait_for_text(editor, "codecompanion", "Never")
         editor.input("q")
         send("Are you there?")
-        shown(editor, "codecompanion", "I am here.")
+        wait_for_text(editor, "codecompanion", "I am here.")
 
     with start(*plugins) as editor:
         editor.command("CodeCompanionChat")
         assert editor.exec_lua(CONNECTED)
         assert len(editor.exec_lua(RESUME)) == 1
-        shown(editor, "codecompanion", "It is mended.")
+        wait_for_text(editor, "codecompanion", "It is mended.")
         send("And now?")
-        shown(editor, "codecompanion", "Still here.")
+        wait_for_text(editor, "codecompanion", "Still here.")
 
 
 def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
@@ -210,30 +210,30 @@ def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
         # Nothing makes this Neovim reload what is edited in the meantime.
         editor.command("split calc.py")
         editor.exec_lua("require('agentic').open()")
-        shown(editor, "AgenticChat", "# Agentic")
+        wait_for_text(editor, "AgenticChat", "# Agentic")
         session = editor.exec_lua(SESSION)
         send("Mend it")
         # The folder, the edits and the command; the file with unsaved text is not edited at all.
         for prompt_start, key in (("Trust for now", "1"), ("Allow once", "2"), ("Run touch", "1")):
-            shown(editor, "AgenticChat", prompt_start)
-            shown(editor, "AgenticChat", "Waiting for your response")
+            wait_for_text(editor, "AgenticChat", prompt_start)
+            wait_for_text(editor, "AgenticChat", "Waiting for your response")
             editor.exec_lua(TO_CHAT, "AgenticChat")
             editor.input(f"<Esc>{key}")
-        shown(editor, "AgenticChat", "It is mended.")
+        wait_for_text(editor, "AgenticChat", "It is mended.")
         assert is_done(desk)
         assert "Sum two" in desk.file.read_text()
         assert TYPED in str(desk.llm.requests[1].body["messages"][-1]["content"])
         assert (desk.project / "rule.md").read_text() == "Rule: 10 %\n"
         assert editor.exec_lua(BUFFER) == [["Rule: 10 %", TYPED], True]
         send("And more")
-        shown(editor, "AgenticChat", "Never")
+        wait_for_text(editor, "AgenticChat", "Never")
         editor.exec_lua(STOP, session)
         send("Are you there?")
-        shown(editor, "AgenticChat", "I am here.")
+        wait_for_text(editor, "AgenticChat", "I am here.")
 
     with start("agentic", "agentic.nvim") as editor:
         editor.exec_lua("require('agentic').open()")
-        shown(editor, "AgenticChat", "# Agentic")
+        wait_for_text(editor, "AgenticChat", "# Agentic")
         editor.exec_lua(LOAD, session)
-        shown(editor, "AgenticChat", "It is mended.")
-        shown(editor, "AgenticChat", "Never")
+        wait_for_text(editor, "AgenticChat", "It is mended.")
+        wait_for_text(editor, "AgenticChat", "Never")

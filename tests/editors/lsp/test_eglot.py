@@ -9,7 +9,7 @@ from pathlib import Path
 import forked_daemons
 import pytest
 from desk import desk_in
-from fake_llm import call, calls, held, say
+from fake_llm import call, calls, hold_step, say
 from recipes import recipe
 
 EMACS = ("emacs", "--batch", "-f", "package-initialize", "-l", "eglot")
@@ -32,7 +32,7 @@ def test_a_task_with_approval_and_review_is_done_in_emacs(tmp_path: Path) -> Non
                 call("edit", command="view", path="calc.py"),
                 call("todo", tasks=PLAN),
             ),
-            held(call("edit", command="replace", **edit), gate),
+            hold_step(call("edit", command="replace", **edit), gate),
             say("It is mended."),
         )
         emacs = subprocess.Popen(

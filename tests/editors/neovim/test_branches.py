@@ -5,7 +5,7 @@ from pathlib import Path
 
 import mcp_server
 from desk import Desk
-from fake_llm import call, calls, first_user_text, keyed, say, with_usage
+from fake_llm import call, calls, first_user_text, say, script_by_key, with_usage
 from mcp_world import browse, vault
 from neovim_editor import Neovim
 
@@ -152,7 +152,7 @@ def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
         "go": [calls(say("Sending one."), call("delegate", tasks=[task])), say("Thanks.")],
         "look": [say("A calculator.")],
     }
-    desk.llm.play(keyed(lambda request: first_user_text(request).split()[0], steps))
+    desk.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], steps))
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.command("Oh go")

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from desk import Desk
-from fake_llm import call, calls, held, reason, say
+from fake_llm import call, calls, hold_step, reason, say
 
 # Reads the conversation anew, and notes what arrives whatever the plugin makes of it.
 _READ_ANEW = """
@@ -39,7 +39,7 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     gate = threading.Event()
     desk.script(
         call("terminal", command="read line; echo got-$line", timeout_s=0.2),
-        held(calls(say("First.", n_chunks=3), call("think", thought="hm")), gate),
+        hold_step(calls(say("First.", n_chunks=3), call("think", thought="hm")), gate),
         say("First answer."),
         say("Second answer."),
         call("terminal", command="echo begun; sleep 300", terminal_id="two", timeout_s=600),
@@ -104,7 +104,7 @@ def test_trust_policy_and_model_are_set_before_the_first_message(desk: Desk) -> 
 
 def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> None:
     gate = threading.Event()
-    desk.script(held(say("Begun."), gate, after=0), say("As you say."), say("And later."))
+    desk.script(hold_step(say("Begun."), gate, after=0), say("As you say."), say("And later."))
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[table.remove(_G.p)]) end")
@@ -137,7 +137,7 @@ def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> 
 def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(
-        held(calls(say("I look.", n_chunks=3), call("think", thought="hm")), gate, after=0),
+        hold_step(calls(say("I look.", n_chunks=3), call("think", thought="hm")), gate, after=0),
         say("As you say."),
         call("terminal", command="echo begun; sleep 300", timeout_s=600),
         say("Now this."),
@@ -207,7 +207,7 @@ def test_what_is_written_belongs_to_what_was_chosen_before_it_also_while_that_is
 
 def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
     gate = threading.Event()
-    desk.script(held(calls(say("The first half, "), say("the second half.")), gate))
+    desk.script(hold_step(calls(say("The first half, "), say("the second half.")), gate))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh tell me")
@@ -224,7 +224,7 @@ def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
 
 def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(desk: Desk) -> None:
     gate = threading.Event()
-    desk.script(held(say("The first half. The second.", n_chunks=2), gate), say("Another."))
+    desk.script(hold_step(say("The first half. The second.", n_chunks=2), gate), say("Another."))
     editor = desk.start()
     editor.edit(desk.file)
     # While such a map waits, as those of many plugins do, Neovim lets no text be changed.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 from desk import Desk
-from fake_llm import Step, call, held, say
+from fake_llm import Step, call, hold_step, say
 from neovim_editor import DAEMON, Neovim
 from partial_texts import wait_until_kept
 
@@ -106,7 +106,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
 def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
-    desk.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
+    desk.script(hold_step(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
     editor = desk.start(cmd=DAEMON, settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.command("Oh run it")

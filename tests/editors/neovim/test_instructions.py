@@ -3,7 +3,7 @@
 import threading
 
 from desk import CODE, Desk
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from neovim_editor import Json, Neovim
 
 VIEW = {"command": "view", "path": "calc.py"}
@@ -62,7 +62,7 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) 
 
 def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(desk: Desk) -> None:
     gate = threading.Event()
-    desk.script(held(say("Never mind."), gate))
+    desk.script(hold_step(say("Never mind."), gate))
     editor = desk.start()
     editor.edit(desk.file)
     editor.type("ggVj:Oh edit<CR>make it add<CR>")

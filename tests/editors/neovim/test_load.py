@@ -5,7 +5,7 @@ import threading
 import psutil
 import pytest
 from desk import Desk
-from fake_llm import call, chunks, held, say
+from fake_llm import call, chunks, hold_step, say
 from long_log import grow
 
 N_EVENTS = 20_000
@@ -56,7 +56,7 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
 
 def test_deltas_that_come_within_a_frame_are_drawn_once(desk: Desk) -> None:
     gate = threading.Event()
-    desk.script(held(say("Begun. Ended.", n_chunks=2), gate))
+    desk.script(hold_step(say("Begun. Ended.", n_chunks=2), gate))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh write")

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from desk import Desk
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from neovim_editor import DAEMON, PLUGIN, QUICK_START, find_nvim
 
 _DEADLINE_S = 180
@@ -112,7 +112,9 @@ def test_the_chat_keeps_its_part_of_a_screen_that_becomes_smaller(
     desk: Desk, terminal: Terminal
 ) -> None:
     gate = threading.Event()
-    desk.script(held(say("one two three four five six seven eight nine ten", n_chunks=10), gate))
+    desk.script(
+        hold_step(say("one two three four five six seven eight nine ten", n_chunks=10), gate)
+    )
     terminal.wait_for("def add(a, b):")
     terminal.keys(":Oh count", "Enter")
     terminal.wait_for("running")

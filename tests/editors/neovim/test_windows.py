@@ -3,7 +3,7 @@
 import threading
 
 from desk import Desk
-from fake_llm import held, say
+from fake_llm import hold_step, say
 
 # A floating window, like that of a plugin that shows messages.
 _FLOAT = """
@@ -192,7 +192,7 @@ def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
 def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     lines = "\n".join(f"line {number}" for number in range(60))
     gate = threading.Event()
-    desk.script(say(lines, n_chunks=10), held(say(lines, n_chunks=10), gate))
+    desk.script(say(lines, n_chunks=10), hold_step(say(lines, n_chunks=10), gate))
     editor = desk.start()
     editor.edit(desk.file)
     where = """

@@ -183,7 +183,7 @@ async def set_up(vscode: VSCode, settings: Mapping[str, object], *environment: s
     """
     mark = next(_marks)
     home = f"OH_DAEMON_HOME={vscode.server.home / 'oh'}-{mark}"
-    command = ["env", home, *environment, *forked_daemons.marked(mark)]
+    command = ["env", home, *environment, *forked_daemons.marked_pids(mark)]
     await _change(vscode, mark, {**vscode.server.settings, **settings, COMMAND: command})
 
 
@@ -192,7 +192,7 @@ async def restore_settings(vscode: VSCode) -> None:
     server = vscode.server
     if server.written[COMMAND] != server.settings[COMMAND]:
         mark = next(_marks)
-        server.settings[COMMAND] = forked_daemons.marked(mark)
+        server.settings[COMMAND] = forked_daemons.marked_pids(mark)
         await _change(vscode, mark, server.settings)
 
 

@@ -35,7 +35,9 @@ THEME_KINDS = {
 }
 
 
-async def look(vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "light")) -> None:
+async def take_picture(
+    vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "light")
+) -> None:
     """Check that nothing overflows and a screen reader finds its way.
 
     If pictures are asked for, take them in all themes, and check all rules in each.

@@ -5,7 +5,7 @@ import json
 import pytest
 from common_window import PATCHES
 from fake_llm import call, calls, say
-from looks import look
+from looks import take_picture
 from playwright.async_api import Locator, expect
 from window import VSCode
 
@@ -110,7 +110,7 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     await expect(vscode.approval.locator(".add")).to_contain_text("return a + b")
     # Its lines are marked in the file itself, where a lens has the answers.
     await expect(lens(vscode)).to_have_text("Proposed +1 −1 | Allow | Reject | Review")
-    await look(vscode, "proposed", ("dark",))
+    await take_picture(vscode, "proposed", ("dark",))
     await lens(vscode).get_by_role("button", name="Review").click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
     await vscode.expect_answerable()
@@ -164,7 +164,7 @@ async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: 
         ["Create src/two.txt", "Create three.txt"]
     )
     await expect(every.locator(".rows")).to_have_text(["+++ x", "+++ x"])
-    await look(vscode, "several", ("dark",))
+    await take_picture(vscode, "several", ("dark",))
     await allow_all.click()
     await expect(vscode.approval).to_have_attribute("data-risk", "high")
     await expect(vscode.approval.locator(".primary")).to_have_count(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from code_server import WAIT_MS
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from playwright.async_api import expect
 from window import VSCode
 
@@ -28,7 +28,7 @@ async def test_a_question_while_the_panel_is_hidden_is_told_and_takes_no_focus(
     vscode: VSCode,
 ) -> None:
     gate = threading.Event()
-    vscode.script(held(TOUCH, gate), say("Made."))
+    vscode.script(hold_step(TOUCH, gate), say("Made."))
     await vscode.open(file="calc.py")
     await vscode.say("make it")
     await vscode.expect_status("Working")
@@ -86,10 +86,10 @@ async def test_the_system_tells_of_an_end_and_a_question_while_another_window_is
     await vscode.page.evaluate(BEHIND, arg=True)
     await behind.wait_for()
     await vscode.say("one <b>")
-    assert (await written(pipe))[-2:] == ["The agent is done", "one &lt;b&gt;"]
+    assert (await read_lines(pipe))[-2:] == ["The agent is done", "one &lt;b&gt;"]
     await vscode.start_anew()
     await vscode.say("make it")
-    assert (await written(pipe))[-2:] == ["The agent asks", "Run touch made"]
+    assert (await read_lines(pipe))[-2:] == ["The agent asks", "Run touch made"]
     await vscode.page.evaluate(BEHIND, arg=False)
     await expect(behind).to_be_hidden()
     await vscode.start_anew()
@@ -99,7 +99,7 @@ async def test_the_system_tells_of_an_end_and_a_question_while_another_window_is
     pipe.unlink()
 
 
-async def written(pipe: Path) -> list[str]:
+async def read_lines(pipe: Path) -> list[str]:
     """Wait until a program has written into a named pipe."""
     end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     loop, has_come = asyncio.get_running_loop(), asyncio.Event()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from playwright.async_api import expect
 from window import VSCode
 
@@ -23,7 +23,9 @@ async def test_a_late_answer_to_a_side_question_is_not_taken_for_that_to_the_nex
 ) -> None:
     """A panel that was hidden and is shown again does all anew, also its requests."""
     gates = [threading.Event(), threading.Event()]
-    vscode.script(say("One."), held(say("Late."), gates[0]), held(say("Right."), gates[1]))
+    vscode.script(
+        say("One."), hold_step(say("Late."), gates[0]), hold_step(say("Right."), gates[1])
+    )
     await vscode.open()
     await vscode.say("first")
     await vscode.expect_answers("One.")

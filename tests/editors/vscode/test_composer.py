@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from common_window import THINKING
-from fake_llm import call, calls, held, say
+from fake_llm import call, calls, hold_step, say
 from playwright.async_api import expect
 from window import VSCode
 
@@ -166,7 +166,7 @@ async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscod
 
 async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) -> None:
     gate = threading.Event()
-    first = held(calls(say("Working on it."), call("think", thought="hm")), gate)
+    first = hold_step(calls(say("Working on it."), call("think", thought="hm")), gate)
     vscode.script(first, say("Steered."))
     await vscode.open()
     await vscode.say("one")

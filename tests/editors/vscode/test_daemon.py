@@ -43,7 +43,7 @@ async def starts(vscode: VSCode, tmp_path: Path) -> AsyncGenerator[asyncio.Strea
         transport.close()
 
 
-async def started(starts: asyncio.StreamReader) -> int:
+async def read_start(starts: asyncio.StreamReader) -> int:
     return int(await asyncio.wait_for(starts.readline(), WAIT_MS / 1000))
 
 
@@ -53,7 +53,7 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     answers = {"nothing": "Nothing found.", "": "No conversations yet."}
     for query in [*answers, *answers]:
-        pid = await started(starts)
+        pid = await read_start(starts)
         # An answer from this daemon: it has started, and may now be killed and restarted.
         await vscode.panel.get_by_label("Search conversations").fill(query)
         await expect(vscode.panel.locator(".conversations")).to_have_text(answers[query])
@@ -66,7 +66,7 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
     await expect(vscode.page.locator(".notification-toast")).to_have_count(0)
 
     await problem.get_by_role("button", name="Try again").click()
-    await started(starts)
+    await read_start(starts)
     await expect(problem).to_have_count(0)
     await vscode.start_anew()
 

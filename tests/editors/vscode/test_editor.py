@@ -273,7 +273,9 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await vscode.server.change_settings({"git.enabled": True}, page.locator(".scm-input"))
     await page.get_by_role("button", name="Changes Section").hover()
     await page.get_by_role("button", name="Write the Commit Message").click()
-    await expect(page.locator(".scm-input .view-lines")).to_contain_text(shown("Add instead of"))
+    await expect(page.locator(".scm-input .view-lines")).to_contain_text(
+        shown_name("Add instead of")
+    )
     [request] = vscode.llm.requests
     messages_text = json.dumps(request.body["messages"])
     assert "- Begin to calculate" in messages_text
@@ -305,7 +307,7 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await vscode.run_command("Python: Fail or Forget")
 
 
-def shown(text: str) -> str:
+def shown_name(text: str) -> str:
     """Return a text as VS Code renders it."""
     return text.replace(" ", "\u00a0")
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from code_server import RESTART_KEY
-from fake_llm import call, calls, held, say
+from fake_llm import call, calls, hold_step, say
 from partial_texts import wait_until_kept
 from playwright.async_api import expect
 from window import VSCode, expect_ended
@@ -74,7 +74,7 @@ async def test_a_question_survives_a_killed_daemon_and_a_reload(vscode: VSCode) 
 
 async def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(vscode: VSCode) -> None:
     gate = threading.Event()
-    vscode.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
+    vscode.script(hold_step(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_contain_text("Half of")
@@ -92,7 +92,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     vscode: VSCode,
 ) -> None:
     gate = threading.Event()
-    vscode.script(held(calls(say("Half of it. "), say("The rest.")), gate), say("Next."))
+    vscode.script(hold_step(calls(say("Half of it. "), say("The rest.")), gate), say("Next."))
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")

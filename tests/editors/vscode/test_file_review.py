@@ -6,8 +6,8 @@ import threading
 
 import pytest
 from common_window import CALC
-from fake_llm import Step, call, calls, held, say
-from looks import look
+from fake_llm import Step, call, calls, hold_step, say
+from looks import take_picture
 from playwright.async_api import Locator, expect
 from window import VSCode
 
@@ -146,14 +146,14 @@ async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_k
     )
     bar = vscode.page.locator(".statusbar")
     await expect(bar).to_contain_text("1 of 4 changes · 2 files")
-    await look(vscode, "inline")
+    await take_picture(vscode, "inline")
 
     # What the buffer no longer holds is shown by the editor's own peek, which settles it too.
     await lenses.nth(1).get_by_role("button", name=re.compile("Change 2")).click()
     peek = vscode.page.locator(".peekview-widget")
     await expect(peek.locator(".deleted-sign, .line-delete").first).to_be_visible()
     await expect(peek).to_contain_text(re.compile(r"line\s7"))
-    await look(vscode, "peek")
+    await take_picture(vscode, "peek")
     await peek.locator(".codicon-discard").click()
     await vscode.expect_editor("line 7")
     await expect(lenses).to_have_count(2)
@@ -181,7 +181,7 @@ async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_k
 async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(
-        held(call("edit", command="view", path="calc.py"), gate),
+        hold_step(call("edit", command="view", path="calc.py"), gate),
         replace("calc.py", "a - b", "a + b"),
         call("terminal", command="touch made"),
         say("It adds now."),
@@ -206,7 +206,7 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
     await vscode.answer("reject")
     await vscode.expect_answers("It adds now.")
     await expect(lens).to_have_text(re.compile("Change 1 of 1.*Keep.*Undo.*It adds now.*Dismiss"))
-    await look(vscode, "instructed")
+    await take_picture(vscode, "instructed")
     # What a later message changes is asked about as ever.
     await vscode.say("the other way round")
     await expect(vscode.approval.get_by_role("heading")).to_contain_text("edit")

@@ -6,7 +6,7 @@ import subprocess
 
 from code_server import EXTENSION, Server
 from fake_llm import call, error, say
-from looks import look
+from looks import take_picture
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -25,7 +25,7 @@ async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and
     await expect(heading).to_be_visible()
     await vscode.panel.locator('select[data-option="mode"]').wait_for()
     await heading.hover()  # Away from the tab, which would show its name.
-    await look(vscode, "first-run")
+    await take_picture(vscode, "first-run")
     await vscode.say("hello")
     problem = vscode.panel.get_by_role("alert")
     await expect(problem.get_by_role("button", name="Use the demo")).to_be_visible()
@@ -104,7 +104,7 @@ async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
     await vscode.focus_agent()
     server = vscode.panel.get_by_role("button", name="Use Ollama on this machine")
     await expect(server).to_be_visible()
-    await look(vscode, "local-server")
+    await take_picture(vscode, "local-server")
     vscode.script(say("yes"))
     await vscode.tab_to(server)
     await vscode.page.keyboard.press("Enter")

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 from common_window import PATCHES
-from fake_llm import call, calls, error, held, reason, say
-from looks import THEMES, look, overflow, violations
+from fake_llm import call, calls, error, hold_step, reason, say
+from looks import THEMES, overflow, take_picture, violations
 from playwright.async_api import expect
 from window import VSCode
 
@@ -104,31 +104,31 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
         call("todo", tasks=PLAN),
         call("edit", command="view", path=LONG_NAME),
         call("terminal", command="grep -n return prices.py"),
-        held(answer, gate, after=20),
+        hold_step(answer, gate, after=20),
         error(401, "Incorrect API key provided: sk-test-****3456."),
     )
     await look_before_a_conversation(vscode)
     await vscode.choose("mode", "autoEdit")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
     await expect(vscode.panel.locator(".agent")).to_contain_text("as RULES.md says")
-    await look(vscode, "streaming")
+    await take_picture(vscode, "streaming")
     gate.set()
     await expect(vscode.panel.locator(".agent td").last).to_have_text("85.01")
     await vscode.fold.click()
     await vscode.panel.locator("summary", has_text="View prices.py").click()
     await vscode.panel.get_by_role("button", name="Open diff").first.click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
-    await look(vscode, "diff")
+    await take_picture(vscode, "diff")
     await vscode.say("Now the tests, please.")
     await expect(vscode.panel.get_by_role("alert")).to_contain_text("Incorrect API key")
-    await look(vscode, "error")
+    await take_picture(vscode, "error")
     await vscode.panel.locator(".usage").click()
     await vscode.panel.locator(".user").first.hover()
     await expect(vscode.panel.locator("dt").last).to_have_text("All today")
-    await look(vscode, "usage")
+    await take_picture(vscode, "usage")
     task = {"task": "Who calls discount?", "title": "Find the callers", "agent": "explore"}
     vscode.script(
-        call("delegate", tasks=[task]), held(say("Two.", n_chunks=2), gate),
+        call("delegate", tasks=[task]), hold_step(say("Two.", n_chunks=2), gate),
         say("Two callers, and both of them round."), say("Half cents **add up**."),
     )  # fmt: skip
     gate.clear()
@@ -146,7 +146,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
     await vscode.say("/ask why does it matter?")
     await expect(vscode.panel.locator(".aside strong").last).to_have_text("add up")
-    await look(vscode, "beside")
+    await take_picture(vscode, "beside")
     await vscode.set_width(280)
     await vscode.choose("model", PATCHES)
     await vscode.choose("mode", "full")
@@ -160,10 +160,10 @@ async def look_before_a_conversation(vscode: VSCode) -> None:
     await vscode.set_width(420)
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await vscode.model.wait_for()
-    await look(vscode, "empty")
+    await take_picture(vscode, "empty")
     await vscode.model.click()
     await expect(vscode.panel.get_by_role("option")).not_to_have_count(1)
-    await look(vscode, "models", tuple(THEMES))
+    await take_picture(vscode, "models", tuple(THEMES))
     await vscode.page.keyboard.press("Escape")
     await expect(vscode.model).to_be_focused()
 
@@ -180,9 +180,9 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
         "python3 -m pytest -q tests/test_prices.py --maxfail=1 && git add -A"
     )
     await vscode.set_width(420)
-    await look(vscode, "approval", tuple(THEMES))
+    await take_picture(vscode, "approval", tuple(THEMES))
     await vscode.set_width(280)
-    await look(vscode, "narrow")
+    await take_picture(vscode, "narrow")
     # In a low panel, or with large letters, the buttons leave room for what is asked.
     await vscode.page.set_viewport_size({"width": 1200, "height": 400})
     for each in (
@@ -201,13 +201,13 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 1 of 2 changes?")
     assert await overflow(vscode) == 0
     await vscode.set_width(420)
-    await look(vscode, "hunks", tuple(THEMES))
+    await take_picture(vscode, "hunks", tuple(THEMES))
     vscode.script(call("terminal", command="rm -rf build dist && git push --force"))
     await vscode.answer("reject")
     dangers = vscode.approval.get_by_role("listitem")
     await expect(dangers).to_have_text([re.compile("git push --force"), re.compile("rm .*deletes")])
     await expect(vscode.approval.locator(".primary")).to_have_count(0)
-    await look(vscode, "danger", tuple(THEMES))
+    await take_picture(vscode, "danger", tuple(THEMES))
     long = call("edit", command="create", path=LONG_NAME.replace("test_d", "d"), text="x\n")
     vscode.script(long)
     await vscode.answer("reject")
@@ -215,7 +215,7 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await expect(vscode.approval.locator(".diff-head .link")).to_have_text(
         LONG_NAME.replace("test_d", "d")
     )
-    await look(vscode, "path")
+    await take_picture(vscode, "path")
     await vscode.set_width(300)
     title = vscode.panel.locator(".card").last
     await title.scroll_into_view_if_needed()
@@ -227,12 +227,14 @@ async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode:
     gate = threading.Event()
     vscode.script(say(LINKED), call("ask", question="Which **port**?", choices=["80", "90"]))
     vscode.script(say("Good."), call("edit", command="view", path="calc.py"), ADD, say("Fixed."))
-    vscode.script(held(calls(say("Working."), call("think", thought="hm")), gate), say("Steered."))
+    vscode.script(
+        hold_step(calls(say("Working."), call("think", thought="hm")), gate), say("Steered.")
+    )
     await vscode.hold(("first", "One link, and another."))
-    await look(vscode, "links", tuple(THEMES))
+    await take_picture(vscode, "links", tuple(THEMES))
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".row-title")).to_have_text(["first"])
-    await look(vscode, "list", tuple(THEMES))
+    await take_picture(vscode, "list", tuple(THEMES))
     row = vscode.panel.locator(".row")
     for key in ("F2", "Delete"):
         await row.press(key)
@@ -247,7 +249,7 @@ async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode:
     await vscode.say("serve it")
     question = vscode.panel.get_by_role("group", name="Question of the agent")
     await expect(question).to_be_visible()
-    await look(vscode, "question", tuple(THEMES))
+    await take_picture(vscode, "question", tuple(THEMES))
     await question.get_by_role("button", name="90").click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
     await vscode.choose("mode", "full")
@@ -255,20 +257,20 @@ async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode:
     file = vscode.panel.locator('.file[data-state="pending"]')
     await file.get_by_role("button", name="calc.py", exact=True).click()
     await expect(vscode.panel.locator(".changes .one-hunk")).to_have_count(1)
-    await look(vscode, "review", tuple(THEMES))
+    await take_picture(vscode, "review", tuple(THEMES))
     await vscode.say("go on")
     await expect(vscode.panel.locator(".agent").last).to_have_text("Working.")
     for text, key in (("later", "Alt+Enter"), ("now", "Enter")):
         await vscode.say(text, key=key)
     await expect(vscode.panel.locator(".queued")).to_have_text(["now", "later"])
-    await look(vscode, "queue", tuple(THEMES))
+    await take_picture(vscode, "queue", tuple(THEMES))
     gate.set()
 
 
 async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCode) -> None:
     gate = threading.Event()
     thinking_step = reason("Rules first.", say("Half of it. The rest.", n_chunks=2))
-    vscode.script(held(thinking_step, gate, after=2))
+    vscode.script(hold_step(thinking_step, gate, after=2))
     await vscode.open()
     await vscode.say("tell me")
     answer = vscode.panel.get_by_role("log").get_by_role("article", name="Agent")

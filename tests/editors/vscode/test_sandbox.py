@@ -2,7 +2,7 @@
 
 import pytest
 from common_window import set_up
-from fake_llm import Json, call, keyed, say
+from fake_llm import Json, call, say, script_by_key
 from looks import overflow, violations
 from playwright.async_api import expect
 from window import VSCode
@@ -76,7 +76,7 @@ async def try_it_several_ways(vscode: VSCode) -> None:
         )
         for way, text in (("by hand", "two again"), ("by a tool", "three"))
     }
-    vscode.llm.play(keyed(way_of, scripts))
+    vscode.llm.play(script_by_key(way_of, scripts))
     await vscode.say("/ways Rewrite a.txt")
     await vscode.page.get_by_placeholder("Which models?").press("Enter")
     field = vscode.page.locator('.quick-input-widget input[type="text"]')

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from code_server import Server
 from fake_llm import call, say
-from looks import look
+from looks import take_picture
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -30,13 +30,13 @@ async def test_the_daemon_that_the_extension_brings_is_installed_when_the_user_a
     vscode.script(say("Here I am."))
     await vscode.open()
     await expect(vscode.panel.get_by_role("heading", name="One more step")).to_be_visible()
-    await look(vscode, "missing")
+    await take_picture(vscode, "missing")
     await vscode.panel.get_by_role("button", name="Install").click()
     await vscode.page.get_by_role("dialog").get_by_role("button", name="Install").click()
     progress = vscode.page.locator(".notification-toast", has_text="Installing the oh daemon")
     await expect(progress.get_by_role("button", name="Cancel")).to_be_visible()
     await expect(vscode.panel.locator(".step")).to_contain_text(re.compile(r"\w"))
-    await look(vscode, "installing")
+    await take_picture(vscode, "installing")
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible(
         timeout=INSTALL_MS
     )
@@ -89,7 +89,7 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     restricted_notice = vscode.panel.get_by_text("Restricted window")
     await expect(restricted_notice).to_be_visible()
     await expect(vscode.panel.locator("[data-option]")).to_have_count(1)
-    await look(vscode, "restricted")
+    await take_picture(vscode, "restricted")
     await vscode.panel.get_by_role("button", name="Trust this folder").click()
     await vscode.page.get_by_role("button", name="Trust", exact=True).first.click()
     await expect_ended(*before)

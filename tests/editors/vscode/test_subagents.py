@@ -1,7 +1,7 @@
 """Sub-agents in the panel: what each does, its questions, the way to its work and back."""
 
 import pytest
-from fake_llm import call, first_user_text, keyed, say
+from fake_llm import call, first_user_text, say, script_by_key
 from playwright.async_api import expect
 from window import VSCode
 
@@ -14,7 +14,7 @@ async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscod
     parent = [call("delegate", tasks=[TASK]), call("finish", message="All **done**.")]
     child = [call("terminal", command="touch made", security_risk="low"), say("Made it.")]
     scripts = {"parent:": parent, "child:": child}
-    vscode.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    vscode.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], scripts))
     await vscode.open()
     await vscode.say("parent: get it made")
     await expect(vscode.approval).to_contain_text("Asked by the sub-agent general: Make the file")

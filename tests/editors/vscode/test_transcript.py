@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from common_window import PRICED
-from fake_llm import call, calls, held, reason, say
+from fake_llm import call, calls, hold_step, reason, say
 from looks import THEMES
 from playwright.async_api import Request, expect
 from window import VSCode
@@ -172,7 +172,7 @@ async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reade
 ) -> None:
     has_begun, has_ended = threading.Event(), threading.Event()
     thinking_step = reason("Rules first, then the code.", say("As the rules say.", n_chunks=3))
-    vscode.script(held(thinking_step, has_begun), held(say("Yes."), has_ended, after=-1))
+    vscode.script(hold_step(thinking_step, has_begun), hold_step(say("Yes."), has_ended, after=-1))
     vscode.script(say("Again."))
     await vscode.open()
     await vscode.say("why?")
@@ -244,7 +244,7 @@ async def test_a_turn_folds_into_a_line_and_its_plan_and_what_it_took_stay_at_ha
     vscode.script(call("edit", command="view", path="calc.py"))
     vscode.script(call("todo", tasks=PLAN), call("grep", pattern="add"))
     vscode.script(call("terminal", command="touch made"), call("terminal", command="true"))
-    vscode.script(held(call("terminal", command="exit 3"), gate), say("Found."))
+    vscode.script(hold_step(call("terminal", command="exit 3"), gate), say("Found."))
     await vscode.open()
     await vscode.choose("model", PRICED)
     await vscode.choose("mode", "full")

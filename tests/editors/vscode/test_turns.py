@@ -5,7 +5,7 @@ import threading
 
 import psutil
 import pytest
-from fake_llm import call, calls, error, held, say, with_finish
+from fake_llm import call, calls, error, hold_step, say, with_finish
 from playwright.async_api import expect
 from window import VSCode
 
@@ -77,7 +77,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     vscode: VSCode,
 ) -> None:
     gate = threading.Event()
-    first = held(calls(say("Working on it."), call("think", thought="hm")), gate)
+    first = hold_step(calls(say("Working on it."), call("think", thought="hm")), gate)
     vscode.script(first, say("Steered."), say("Second turn."), say("Third turn."))
     await vscode.open()
     await vscode.say("one")
@@ -106,7 +106,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
 async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(
-        held(calls(say("Step one."), call("think", thought="hm")), gate), say("Step two.")
+        hold_step(calls(say("Step one."), call("think", thought="hm")), gate), say("Step two.")
     )
     await vscode.open()
     await vscode.say("go")
@@ -123,7 +123,7 @@ async def test_commands_of_the_editor_hold_a_turn_and_the_status_bar_says_so(
     vscode: VSCode,
 ) -> None:
     gate = threading.Event()
-    vscode.script(held(calls(say("Step one."), call("think", thought="hm")), gate))
+    vscode.script(hold_step(calls(say("Step one."), call("think", thought="hm")), gate))
     vscode.script(call("terminal", command="sleep 300"))
     await vscode.open()
     await vscode.choose("mode", "full")
@@ -151,7 +151,7 @@ async def test_what_ends_a_turn_is_told_and_stays_over_a_reload_after_which_it_i
         *[call("edit", command="view", path="gone.py")] * 4,
         error(429, "slow down", {"retry-after": "60"}),
         error(429, "slow down", {"retry-after": "1"}),
-        held(error(401, "wrong key"), gate, after=-1),
+        hold_step(error(401, "wrong key"), gate, after=-1),
         say("Back again."),
     )
     await vscode.open()

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from fake_llm import call, calls, held, say
+from fake_llm import call, calls, hold_step, say
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -15,7 +15,7 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
 ) -> None:
     """The one that is closed leaves no process of a command that still ran."""
     gate = threading.Event()
-    vscode.script(held(calls(say("Half of it. "), say("The rest.")), gate))
+    vscode.script(hold_step(calls(say("Half of it. "), say("The rest.")), gate))
     # The process leaves its session before it prints.
     away = "setsid bash -c 'echo begun; exec sleep 1234' & sleep 300"
     vscode.script(call("terminal", command=away), say("Mine now."))

@@ -18,7 +18,7 @@ from oh_daemon.conformance.rpc_process import WITHIN_S, NoAnswer
 pytestmark = pytest.mark.one_daemon
 
 
-def asked(client: RawClient, *, nth: int = 1) -> Json:
+def wait_for_approval(client: RawClient, *, nth: int = 1) -> Json:
     """Wait for the nth approval of this connection."""
     return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
 
@@ -50,7 +50,7 @@ def test_an_answer_does_not_overtake_the_mode_that_was_set_before_it(world: Worl
     client.answer("approval/request", keep_waiting)
     conversation = world.start(client, **ASK)
     params = {"conversationId": conversation}
-    approval = asked(client)
+    approval = wait_for_approval(client)
     # The first request for the changes is one that imports its handler.
     client.send_request("changes/list", params)
     client.send_request("conversation/setOption", {**params, "optionId": "mode", "value": "ask"})
@@ -65,7 +65,7 @@ def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) 
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
     conversation = world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     wait_for_status(client, "waiting")
     assert approval["subject"] == {
         "kind": "command",
@@ -116,7 +116,7 @@ def test_reading_with_git_asks_only_in_a_repository_among_the_files(world: World
     world.script(*(call("terminal", command=command) for command in commands), say("Done."))
     client = world.daemon()
     world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert approval["subject"]["command"] == "cd fixture && git log"
     assert approval["reason"] == "git may use a repository that came with the files here"
     respond(client, approval, "reject")
@@ -150,7 +150,7 @@ def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(worl
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
     params = {"conversationId": world.start(client, **ASK)}
-    approval = asked(client)
+    approval = wait_for_approval(client)
     for n, answer in enumerate([{"optionId": "allow-user"}, {}, None, [], {"optionId": 7}], 1):
         request = request_of(client, nth=n)
         assert request["params"] == approval
@@ -192,15 +192,15 @@ def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(
     world.script(touch("one"), touch("two"), say("Done."))
     client = world.daemon()
     world.start(client, **ASK)
-    first = asked(client)
+    first = wait_for_approval(client)
     subject = {**first["subject"], "command": "touch other"}
     respond(client, first, "allow-once", editedSubject=subject)
-    second = asked(client, nth=2)
+    second = wait_for_approval(client, nth=2)
     assert (world.project / "other").exists()
     assert not (world.project / "one").exists()
     riskier = {**second["subject"], "command": "rm -rf ~"}
     respond(client, second, "allow-once", editedSubject=riskier)
-    third = asked(client, nth=3)
+    third = wait_for_approval(client, nth=3)
     assert third["risk"] == "high"
     assert third["digest"] != second["digest"]
     assert third["subject"]["command"] == "rm -rf ~"
@@ -227,17 +227,17 @@ def test_an_edited_answer_changes_the_command_only_and_allows_nothing_for_good(
     world.script(touch("one"), touch("one"), edit, say("Done."))
     client = world.daemon()
     world.start(client, **ASK)
-    first = asked(client)
+    first = wait_for_approval(client)
     answer = {"approvalId": first["id"], "digest": first["digest"], "optionId": "allow-once"}
     other_subject = {**first["subject"], "cwd": "/"}
     error = client.error("approval/respond", {**answer, "editedSubject": other_subject})
     assert (error.code, error.data["errors"][0]["path"]) == (-32602, "editedSubject")
     actual_other_subject = {**first["subject"], "command": "touch other"}
     respond(client, first, "allow-conversation", editedSubject=actual_other_subject)
-    second = asked(client, nth=2)
+    second = wait_for_approval(client, nth=2)
     assert second["subject"] == first["subject"]
     respond(client, second, "reject")
-    third = asked(client, nth=3)
+    third = wait_for_approval(client, nth=3)
     answer = {"approvalId": third["id"], "digest": third["digest"], "optionId": "allow-once"}
     error = client.error("approval/respond", {**answer, "editedSubject": third["subject"]})
     assert error.code == -32602
@@ -254,14 +254,14 @@ def test_scopes_cover_the_same_command_for_as_long_as_they_say(world: World) -> 
     world.script(same, same, say("One."), same, say("Two."), same, say("Three."))
     client = world.daemon()
     conversation = world.start(client, **ASK)
-    respond(client, asked(client), "allow-conversation")
+    respond(client, wait_for_approval(client), "allow-conversation")
     assert world.turn(client)["finalText"] == "One."
     world.send(client, conversation, "again", wait="completed")
     assert len([e for e in client.events if e["event"]["type"] == "approval.requested"]) == 1
     rules = [e["event"]["rule"] for e in client.events if e["event"]["type"] == "action.decided"]
     assert rules == ["granted before", "granted before"]
     world.start(client, **ASK)
-    other_approval = asked(client, nth=2)
+    other_approval = wait_for_approval(client, nth=2)
     respond(client, other_approval, "allow-folder")
     assert world.turn(client, nth=3)["finalText"] == "Three."
 
@@ -270,7 +270,7 @@ def test_what_is_allowed_for_a_folder_is_allowed_after_a_restart(world: World) -
     world.script(touch("made"), say("One."), touch("made"), say("Two."))
     first = world.daemon()
     world.start(first, **ASK)
-    respond(first, asked(first), "allow-folder")
+    respond(first, wait_for_approval(first), "allow-folder")
     world.turn(first)
     first.close()
     second = world.daemon()
@@ -293,7 +293,7 @@ def test_edits_of_any_file_are_allowed_for_the_conversation_but_not_where_it_is_
     )  # fmt: skip
     client = world.daemon()
     conversation = world.start(client, **ASK)
-    first, second, protected_approval = (asked(client, nth=n) for n in (1, 2, 3))
+    first, second, protected_approval = (wait_for_approval(client, nth=n) for n in (1, 2, 3))
     labels = {option["id"]: option["label"] for option in first["options"]}
     assert labels["allow-edits"] == "Allow edits of any file in this conversation"
     assert "allow-edits" not in {option["id"] for option in protected_approval["options"]}
@@ -309,13 +309,13 @@ def test_edits_of_any_file_are_allowed_for_the_conversation_but_not_where_it_is_
     client = world.daemon()
     client.request("conversation/open", {"conversationId": conversation, "replay": "none"})
     world.send(client, conversation, "more")
-    command = asked(client)
+    command = wait_for_approval(client)
     assert command["subject"]["command"] == "touch made"
     respond(client, command, "reject")
     assert world.turn(client)["finalText"] == "Two."
     assert (world.project / "d.txt").exists()
     world.start(client, **ASK)
-    assert asked(client, nth=2)["title"] == "Create e.txt"
+    assert wait_for_approval(client, nth=2)["title"] == "Create e.txt"
 
 
 def test_a_change_of_mode_settles_what_waits_and_is_allowed_now(world: World) -> None:
@@ -323,11 +323,11 @@ def test_a_change_of_mode_settles_what_waits_and_is_allowed_now(world: World) ->
     world.script(calls(edit("a.txt"), edit(".vscode/c.json"), rated_high), say("Done."))
     client, other_client = world.daemon(), world.daemon()
     conversation = world.start(client, **ASK)
-    medium, protected_approval, high = (asked(client, nth=n) for n in (1, 2, 3))
+    medium, protected_approval, high = (wait_for_approval(client, nth=n) for n in (1, 2, 3))
     wait_for_status(client, "waiting")
     other_client.request("conversation/open", {"conversationId": conversation})
 
-    def settled(option: str, value: str, *, nth: int) -> list[Json]:
+    def settle_by(option: str, value: str, *, nth: int) -> list[Json]:
         params = {"conversationId": conversation, "optionId": option, "value": value}
         client.request("conversation/setOption", params)
         for each in (client, other_client):
@@ -335,8 +335,8 @@ def test_a_change_of_mode_settles_what_waits_and_is_allowed_now(world: World) ->
         assert resolutions(client) == resolutions(other_client)
         return client.request("approval/list")["pending"]
 
-    assert settled("mode", "autoEdit", nth=1) == [protected_approval, high]
-    assert settled("approval", "askNever", nth=2) == [protected_approval]
+    assert settle_by("mode", "autoEdit", nth=1) == [protected_approval, high]
+    assert settle_by("approval", "askNever", nth=2) == [protected_approval]
     assert [
         (r["approvalId"], r["by"], r["decision"]["effect"]) for r in resolutions(other_client)
     ] == [
@@ -358,7 +358,7 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     world.script(touch("made"), say("Done."))
     first = world.daemon()
     conversation = world.start(first, **ASK)
-    approval = asked(first)
+    approval = wait_for_approval(first)
     wait_for_status(first, "waiting")
     first.kill() if end == "kill" else first.close()
     second = world.daemon()
@@ -385,7 +385,7 @@ def test_an_interrupt_cancels_what_outlived_the_daemon(world: World) -> None:
     world.script(touch("made"), say("Done."))
     first = world.daemon()
     params = {"conversationId": world.start(first, **ASK)}
-    approval = asked(first)
+    approval = wait_for_approval(first)
     first.kill()
     second = world.daemon(features={"approvalRequests": False}, client={"kind": "panel"})
     assert second.request("conversation/open", params)["pending"] == [approval]
@@ -419,7 +419,7 @@ def test_a_new_message_takes_the_place_of_what_waits(world: World, delivery: str
     world.script(calls(touch("one"), touch("two")), say("As you like."))
     client = world.daemon()
     conversation = world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     wait_for_status(client, "waiting")
     world.send(client, conversation, "do not", delivery=delivery)
     n_turns = 2 if delivery == "interrupt" else 1
@@ -438,7 +438,7 @@ def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> N
     world.script(touch("made"), say("Done."), say("Next."))
     client = world.daemon()
     conversation = world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     wait_for_status(client, "waiting")
     world.send(client, conversation, "later", delivery="queue")
     client.request("conversation/pause", {"conversationId": conversation})
@@ -464,7 +464,7 @@ def test_a_pause_at_once_leaves_the_question_open_that_waits_beside_an_edit(worl
     edits = [call("edit", path=path.name, **change) for path in paths]
     world.script(calls(*views), calls(*edits), say("Done."))
     params = {"conversationId": world.start(client, **ASK)}
-    first, second = asked(client), asked(client, nth=2)
+    first, second = wait_for_approval(client), wait_for_approval(client, nth=2)
     respond(client, first, "allow-once")
     client.wait_for(lambda message: message.get("method") == "editor/applyEdit")
     client.request("conversation/pause", {**params, "when": "now"})
@@ -482,7 +482,7 @@ def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) ->
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
     conversation = world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     request = client.wait_for(lambda message: message.get("method") == "approval/request")
     client.request("conversation/interrupt", {"conversationId": conversation})
     cancel_request = client.wait_for(lambda message: message.get("method") == "$/cancelRequest")
@@ -594,7 +594,7 @@ def test_ten_questions_stand_in_order_and_none_replaces_another(world: World) ->
     world.start(client, **ASK)
     answers = []
     for n in range(1, 11):
-        approval = asked(client, nth=n)
+        approval = wait_for_approval(client, nth=n)
         answers.append(approval["subject"]["command"])
         respond(client, approval, "allow-once" if n % 2 else "reject")
     world.turn(client)
@@ -613,10 +613,10 @@ def test_what_changed_while_it_waited_is_shown_again_before_it_runs(world: World
     )
     client = world.daemon()
     world.start(client, **ASK)
-    first = asked(client)
+    first = wait_for_approval(client)
     target.write_text("ONE\ntwo\n")
     respond(client, first, "allow-once")
-    second = asked(client, nth=2)
+    second = wait_for_approval(client, nth=2)
     assert second["digest"] != first["digest"]
     assert "changed after you allowed it" in second["reason"]
     assert target.read_text() == "ONE\ntwo\n"
@@ -647,10 +647,10 @@ def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
     world.script(call("terminal", command="cd . && bash ./linked.sh"), say("Done."))
     client = world.daemon()
     world.start(client, **ASK)
-    first = asked(client)
+    first = wait_for_approval(client)
     change(world.project)
     respond(client, first, "allow-once")
-    second = asked(client, nth=2)
+    second = wait_for_approval(client, nth=2)
     assert second["subject"] == first["subject"]
     assert second["digest"] != first["digest"]
     assert "changed after you allowed it" in second["reason"]
@@ -665,7 +665,7 @@ def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World, w
     world.script(touch("made"), say("Done."), touch("more"), say("Done."))
     client = world.daemon(trust_value=None)
     conversation = world.start(client)
-    trust = asked(client)
+    trust = wait_for_approval(client)
     assert trust["subject"] == {"kind": "trust", "folder": world.project.as_uri()}
     assert {option["scope"] for option in trust["options"]} == {"conversation", "folder", "once"}
     assert not (world.project / "made").exists()
@@ -728,7 +728,7 @@ def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
     client.initialize([world.project], params={"capabilities": capabilities}, trust=trust)
     world.start(client, **ASK)
-    second = asked(client, nth=4)
+    second = wait_for_approval(client, nth=4)
     assert "touch one" in messages_shown[0]["message"]
     assert "touch tail" in messages_shown[1]["message"]
     assert [action["title"] for action in messages_shown[2]["actions"]] == ["Reject"]
@@ -774,7 +774,7 @@ def test_hunks_left_out_of_an_edit_are_not_written_and_the_model_is_told(world: 
     world.script(view, call("edit", command="replace", path="notes.txt", edits=edits), say("Done."))
     client = world.daemon()
     world.start(client, **ASK)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert approval["editable"]
     first, second, third = approval["subject"]["hunks"]
     answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}

@@ -158,7 +158,7 @@ def test_what_waits_runs_under_looser_options_exactly_as_it_was_shown() -> None:
     assert (resolution_event["by"], resolution_event["decision"]["effect"]) == ("policy", "allow")
 
 
-def _hooked(
+def _hook_outcome(
     answer: Json, on_run: Callable[[], object] = lambda: None
 ) -> tuple[World, list[HookCommand]]:
     """Return a world in which the action waits, and its hooks, as after a restart none has run."""
@@ -182,7 +182,7 @@ def _hooked(
 
 @pytest.mark.parametrize("decision", ["ask", "deny"])
 def test_what_a_hook_asks_about_or_denies_runs_under_no_options(decision: str) -> None:
-    world, hooks = _hooked({"permissionDecision": decision})
+    world, hooks = _hook_outcome({"permissionDecision": decision})
     hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["mode"] = "full"
     actual_decision = world.settle(again=True)
@@ -191,14 +191,16 @@ def test_what_a_hook_asks_about_or_denies_runs_under_no_options(decision: str) -
 
 
 def test_what_the_user_rejects_while_a_hook_rewrites_it_does_not_run() -> None:
-    world, hooks = _hooked({"updatedInput": {"command": "make -n"}}, lambda: world.answer("reject"))
+    world, hooks = _hook_outcome(
+        {"updatedInput": {"command": "make -n"}}, lambda: world.answer("reject")
+    )
     hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["approval"] = "askNever"
     assert isinstance(world.settle(again=True), Rejection)
 
 
 def test_what_a_hook_rewrites_while_it_waits_is_decided_as_what_it_became() -> None:
-    world, hooks = _hooked({"updatedInput": {"command": "make -n"}})
+    world, hooks = _hook_outcome({"updatedInput": {"command": "make -n"}})
     hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["approval"] = "askNever"
     assert world.settle(again=True) is None

@@ -20,7 +20,7 @@ pytestmark = [
 ECHO = tool("echo", lambda words: words, words={"type": "string"})
 
 
-def _broken(*_arguments: object) -> Any:
+def _raise(*_arguments: object) -> Any:
     raise RuntimeError("no idea")
 
 
@@ -31,9 +31,9 @@ def _wrong(*_arguments: object) -> Any:
 @pytest.mark.parametrize(
     ("policy", "risk"),
     [
-        (replace(NO_POLICY, analyzer=_broken), "high"),
+        (replace(NO_POLICY, analyzer=_raise), "high"),
         (replace(NO_POLICY, analyzer=_wrong), "high"),
-        (replace(NO_POLICY, decides=_broken), "medium"),
+        (replace(NO_POLICY, decides=_raise), "medium"),
         (replace(NO_POLICY, decides=_wrong), "medium"),
     ],
 )

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from raw_client import RawClient
 from world import World, items, text
 
@@ -45,7 +45,7 @@ def test_a_command_is_kept_as_given_and_written_out_for_the_model(world: World) 
 
 def test_a_command_in_the_queue_is_written_out_when_it_is_edited(world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("Done."), gate), say("Explained."))
+    world.script(hold_step(say("Done."), gate), say("Explained."))
     client = world.daemon()
     conversation = world.start(client)
     receipt = world.send(client, conversation, "later", delivery="queue")
@@ -78,7 +78,7 @@ def image(attachment_id: str) -> Json:
     return {"type": "image", "mimeType": "image/png", "attachmentId": attachment_id}
 
 
-def shown(world: World, nth: int) -> list[str]:
+def shown_parts(world: World, nth: int) -> list[str]:
     """Return the images in the nth request to the model."""
     parts = (
         part
@@ -106,14 +106,14 @@ def test_an_image_in_pieces_reaches_the_model_and_survives_a_restart(world: Worl
     [message] = items(client, "userMessage")
     assert message["content"][1] == {"type": "image", "mimeType": "image/png", "outputRef": digest}
     url = f"data:image/png;base64,{b64encode(PNG).decode()}"
-    assert shown(world, 0) == [url]
+    assert shown_parts(world, 0) == [url]
     client.kill()
     again = world.daemon()
     open_result = again.request("conversation/open", {"conversationId": start_result})
     assert open_result["items"][0]["content"] == message["content"]
     world.send(again, start_result, "And now?")
     world.turn(again)
-    assert shown(world, 1) == [url]
+    assert shown_parts(world, 1) == [url]
     params = {"conversationId": start_result, "outputRef": digest, "encoding": "base64"}
     data = b""
     while len(data) < len(PNG):
@@ -124,7 +124,7 @@ def test_an_image_in_pieces_reaches_the_model_and_survives_a_restart(world: Worl
 
 def test_messages_keep_their_order_while_an_image_is_stored(world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("Working."), gate), say("One."), say("Two."))
+    world.script(hold_step(say("Working."), gate), say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client)
     params: Json = {"conversationId": conversation, "delivery": "queue"}
@@ -140,7 +140,7 @@ def test_messages_keep_their_order_while_an_image_is_stored(world: World) -> Non
 
 def test_an_edited_message_keeps_its_image_by_the_name_it_has_in_the_log(world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("Working."), gate), say("A cat."))
+    world.script(hold_step(say("Working."), gate), say("A cat."))
     client = world.daemon()
     conversation = world.start(client)
     params: Json = {"conversationId": conversation}
@@ -158,7 +158,7 @@ def test_an_edited_message_keeps_its_image_by_the_name_it_has_in_the_log(world: 
     assert "0" * 64 in error.message
     gate.set()
     world.turn(client, nth=2)
-    assert len(shown(world, 1)) == 1
+    assert len(shown_parts(world, 1)) == 1
 
 
 WRONG: dict[str, tuple[Json, str]] = {
@@ -266,7 +266,7 @@ def test_an_image_file_that_is_mentioned_is_shown(world: World) -> None:
         "outputRef": hashlib.sha256(PNG).hexdigest(),
     }
     assert message["content"] == [*content, image_part]
-    assert shown(world, 0) == [f"data:image/png;base64,{b64encode(PNG).decode()}"]
+    assert shown_parts(world, 0) == [f"data:image/png;base64,{b64encode(PNG).decode()}"]
     # A message that is sent again has its image already; a model that sees none gets the link.
     client.request("conversation/sendMessage", {**params, "content": message["content"]})
     world.turn(client, nth=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fake_llm import Step, call, say
-from host_approvals import answer, approvals, asked, one_host
+from host_approvals import answer, approvals, one_host, wait_for_host_approval
 from network_hosts import host
 from places import TESTS
 from world import World, content_of, items
@@ -79,16 +79,16 @@ def test_in_a_view_each_host_of_the_browser_is_asked_about_and_the_model_sees_th
         )
         client = world.daemon(settings={"sandbox": "view", **browser})
         world.start(client, options={"approval": "askRisky"})
-        first = asked(client)
+        first = wait_for_host_approval(client)
         assert first["title"] == "Let the browser and commands connect to one.test?"
         assert first["reason"] == "`playwright: browser_navigate` connects to one.test"
         assert heard == []
         answer(client, first, "allow-conversation")
-        second = asked(client, 2)
+        second = wait_for_host_approval(client, 2)
         assert second["subject"] == {"kind": "host", "host": "two.test", "port": 80}
         answer(client, second, "reject")
         # A page may load what its call does not wait for; the question about it stays.
-        third = asked(client, 3)
+        third = wait_for_host_approval(client, 3)
         assert heard.late.wait(60)
         answer(client, third, "allow-once")
         assert world.turn(client)["finalText"] == "Seen."
@@ -125,7 +125,7 @@ def test_browser_connects_to_no_host_but_that_of_the_page(
         )
         client = world.daemon(settings={"sandbox": "view", **browser})
         world.start(client, options={"approval": "askRisky"})
-        first = asked(client)
+        first = wait_for_host_approval(client)
         assert first["subject"] == {"kind": "host", "host": "one.test", "port": 80}
         answer(client, first, "allow-conversation")
         assert world.turn(client)["finalText"] == "Typed."
@@ -142,7 +142,7 @@ def test_without_a_view_its_calls_are_asked_about_and_a_notice_says_so(
         world.script(visit(f"http://127.0.0.1:{port}/shop.html"), say("Seen."))
         client = world.daemon(settings={"sandbox": "off", **browser})
         world.start(client, options={"approval": "askRisky"})
-        approval = asked(client)
+        approval = wait_for_host_approval(client)
         assert approval["title"] == "playwright: browser_navigate"
         answer(client, approval, "allow-once")
         world.turn(client)

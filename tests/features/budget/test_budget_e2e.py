@@ -13,7 +13,7 @@ pytestmark = pytest.mark.one_daemon
 Json = dict[str, Any]
 
 
-def paid(words: str, usd: float) -> Step:
+def paid_step(words: str, usd: float) -> Step:
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "cost": usd}
     return with_usage(say(words), usage)
 
@@ -24,7 +24,7 @@ def limits(client: RawClient, **settings: float) -> None:
     client.notify("workspace/didChangeConfiguration", changed_settings)
 
 
-def stopped(world: World, client: RawClient, *, nth: int) -> str:
+def stop_reason(world: World, client: RawClient, *, nth: int) -> str:
     turn = world.turn(client, nth=nth)
     assert turn.get("nSteps", 0) == 0
     pause_event = wait_for_status(client, "paused")["event"]
@@ -34,14 +34,14 @@ def stopped(world: World, client: RawClient, *, nth: int) -> str:
 
 def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world: World) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    world.script(with_usage(say("One."), usage), paid("Two.", 1.2), paid("Three.", 0.1))
+    world.script(with_usage(say("One."), usage), paid_step("Two.", 1.2), paid_step("Three.", 0.1))
     client = world.daemon(settings={"maxCostUsdPerConversation": 1.0, "titles": False})
     conversation = world.start(client)
     assert world.turn(client)["finalText"] == "One."
     world.send(client, conversation, "more")
     assert world.turn(client, nth=2)["finalText"] == "Two."
     world.send(client, conversation, "more")
-    assert stopped(world, client, nth=3) == "maxCostUsdPerConversation"
+    assert stop_reason(world, client, nth=3) == "maxCostUsdPerConversation"
     limits(client, maxCostUsdPerConversation=5.0)
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=4)["finalText"] == "Three."
@@ -51,7 +51,7 @@ def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world
 
 def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
     world.variables["TZ"] = where_it_is_noon()
-    world.script(paid("One.", 0.6), paid("Two.", 0.6))
+    world.script(paid_step("One.", 0.6), paid_step("Two.", 0.6))
     settings = {"maxCostUsdPerDay": 1.0, "titles": False}
     first, second = (world.daemon(settings=settings) for _ in range(2))
     for client, words in ((first, "One."), (second, "Two.")):
@@ -59,16 +59,16 @@ def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
         assert world.turn(client)["finalText"] == words
         client.request("conversation/close", {"conversationId": conversation})
     world.start(first)
-    assert stopped(world, first, nth=2) == "maxCostUsdPerDay"
+    assert stop_reason(world, first, nth=2) == "maxCostUsdPerDay"
 
 
 def test_a_turn_stops_at_its_limit_of_time_and_goes_on_when_that_is_raised(world: World) -> None:
     world.script(say("In time."))
     client = world.daemon(settings={"maxMinutes": 1e-9, "titles": False})
     params = {"conversationId": world.start(client)}
-    assert stopped(world, client, nth=1) == "maxMinutes"
+    assert stop_reason(world, client, nth=1) == "maxMinutes"
     client.request("conversation/resume", params)
-    assert stopped(world, client, nth=2) == "maxMinutes"
+    assert stop_reason(world, client, nth=2) == "maxMinutes"
     limits(client, maxMinutes=1)
     client.request("conversation/resume", params)
     assert world.turn(client, nth=3)["finalText"] == "In time."

@@ -28,7 +28,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
-def committed(folder: Path, *words: str) -> Path:
+def commit(folder: Path, *words: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "-q", *words)
     (folder / "old").write_text("old\n")
@@ -45,7 +45,7 @@ class Watched:
         self.checkpoints = Checkpoints(self.store, Folders(folders), spawner)
         self.before = self.checkpoints.take(CancelToken())
 
-    def changed(self) -> dict[str, bytes | None]:
+    def changed_files(self) -> dict[str, bytes | None]:
         after = self.checkpoints.take(CancelToken())
         assert self.before is not None, self.checkpoints.problem
         assert after is not None, self.checkpoints.problem
@@ -65,27 +65,27 @@ def test_in_every_kind_of_folder(kind: str, tmp_path: Path, spawner: Spawner):
         case "plain":
             folder.mkdir()
         case "sha256":
-            committed(folder, "--object-format=sha256")
+            commit(folder, "--object-format=sha256")
         case "worktree":
-            git(committed(tmp_path / "main"), "worktree", "add", "-q", str(folder))
+            git(commit(tmp_path / "main"), "worktree", "add", "-q", str(folder))
         case "below":
-            folder = committed(tmp_path / "main") / "deep/er"
+            folder = commit(tmp_path / "main") / "deep/er"
             folder.mkdir(parents=True)
         case "bare":
             folder.mkdir()
             git(folder, "init", "-q", "--bare", "inside.git")
         case _:
-            committed(folder)
+            commit(folder)
     (folder / "old").write_bytes(b"one\r\ntwo")
     watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_bytes(b"changed")
     (folder / "new").write_bytes(b"")
-    assert watch.changed() == {"old": b"one\r\ntwo", "new": None}
+    assert watch.changed_files() == {"old": b"one\r\ntwo", "new": None}
 
 
 def test_a_repository_inside_counts_and_what_is_ignored_does_not(tmp_path: Path, spawner: Spawner):
-    outer = committed(tmp_path / "outer")
-    inner = committed(outer / "lib/inner")
+    outer = commit(tmp_path / "outer")
+    inner = commit(outer / "lib/inner")
     (outer / ".gitignore").write_text("*.log\n")
     (outer / ".git/info/exclude").write_text("private\n")
     (tmp_path / "elsewhere").mkdir()
@@ -95,12 +95,12 @@ def test_a_repository_inside_counts_and_what_is_ignored_does_not(tmp_path: Path,
     for name in ("a.log", "private"):
         (outer / "lib" / name).write_text("x")
     (inner / "old").unlink()
-    after = watch.changed()
+    after = watch.changed_files()
     assert after == {"old": b"old\n", "made": None}
 
 
 def test_the_users_repository_is_not_written(tmp_path: Path, spawner: Spawner):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     (folder / "staged").write_text("staged\n")
     git(folder, "add", "staged")
     (folder / ".git/hooks/post-index-change").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
@@ -109,7 +109,7 @@ def test_the_users_repository_is_not_written(tmp_path: Path, spawner: Spawner):
     git_files = {path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()}
     watch = Watched(tmp_path, spawner, folder)
     (folder / "staged").unlink()
-    assert watch.changed() == {"staged": b"staged\n"}
+    assert watch.changed_files() == {"staged": b"staged\n"}
     assert git_files == {
         path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()
     }
@@ -119,24 +119,24 @@ def test_the_users_repository_is_not_written(tmp_path: Path, spawner: Spawner):
 def test_filters_and_line_ends_of_the_project_do_not_change_what_is_kept(
     tmp_path: Path, spawner: Spawner
 ):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     (folder / ".gitattributes").write_text("* text=auto eol=lf filter=upper\n")
     git(folder, "config", "filter.upper.clean", "tr a-z A-Z")
     (folder / "old").write_bytes(b"a\r\nb\r\n")
     watch = Watched(tmp_path, spawner, folder)
     (folder / "old").unlink()
-    assert watch.changed() == {"old": b"a\r\nb\r\n"}
+    assert watch.changed_files() == {"old": b"a\r\nb\r\n"}
 
 
 def test_ignore_files_that_are_none_hold_nothing_up(tmp_path: Path, spawner: Spawner):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     (folder / ".git/info/exclude").unlink(missing_ok=True)
     for name in (folder / ".git/info/exclude", tmp_path / "ignores"):
         os.mkfifo(name)
     git(folder, "config", "core.excludesFile", str(tmp_path / "ignores"))
     watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_bytes(b"new")
-    assert watch.changed() == {"old": b"old\n"}
+    assert watch.changed_files() == {"old": b"old\n"}
 
 
 def test_a_huge_file_is_left_out_and_said(tmp_path: Path, spawner: Spawner):
@@ -146,21 +146,21 @@ def test_a_huge_file_is_left_out_and_said(tmp_path: Path, spawner: Spawner):
     watch = Watched(tmp_path, spawner, tmp_path / "folder")
     assert "above 16 MiB" in (watch.checkpoints.problem or "")
     (tmp_path / "folder/small").write_text("x")
-    assert watch.changed() == {"small": None}
+    assert watch.changed_files() == {"small": None}
 
 
 def test_a_look_that_was_killed_is_no_hindrance_to_the_next(tmp_path: Path, spawner: Spawner):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     watch = Watched(tmp_path, spawner, folder)
     [index] = watch.store.glob("index-*")
     Path(f"{index}.lock").write_text("left behind")
     (folder / "old").write_text("new\n")
-    assert watch.changed() == {"old": b"old\n"}
+    assert watch.changed_files() == {"old": b"old\n"}
     assert (watch.store / "HEAD").stat().st_uid == os.geteuid()
 
 
 def test_after_a_failure_nothing_holds_up_the_next_command(tmp_path: Path, spawner: Spawner):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     (tmp_path / "store").write_text("in the way")
     watch = Watched(tmp_path, spawner, folder)
     assert watch.before is None
@@ -170,7 +170,7 @@ def test_after_a_failure_nothing_holds_up_the_next_command(tmp_path: Path, spawn
 
 
 def test_why_git_refuses_a_repository_is_told(tmp_path: Path, spawner: Spawner):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     (folder / ".git/config").write_text("[broken")
     watch = Watched(tmp_path, spawner, folder)
     assert watch.before is None
@@ -180,10 +180,10 @@ def test_why_git_refuses_a_repository_is_told(tmp_path: Path, spawner: Spawner):
 def test_looking_at_checkpoints_does_not_disturb_one_that_is_being_taken(
     tmp_path: Path, spawner: Spawner
 ):
-    folder = committed(tmp_path / "folder")
+    folder = commit(tmp_path / "folder")
     watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_text("new\n")
-    assert list(watch.changed()) == ["old"]
+    assert list(watch.changed_files()) == ["old"]
     # Git's own lock while it writes the index, which another thread may be doing.
     [index] = watch.store.glob("index-*")
     lock = Path(f"{index}.lock")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from core_world import CREATED, DEADLINE_S, PROMPT, Work, at_work, text, tool, types
-from fake_llm import Json, Recorded, Step, call, error, hang, held, say
+from fake_llm import Json, Recorded, Step, call, error, hang, hold_step, say
 
 from oh_daemon.kernel.context import View
 from oh_daemon.kernel.folding import fold
@@ -20,19 +20,19 @@ OVERFLOW = error(400, "This model's maximum context length is 1000 tokens")
 WINDOW = 10_000
 
 
-def look(size: int = 1_000) -> Any:
+def look_call(size: int = 1_000) -> Any:
     """Return a tool whose results are about `size` characters long and differ by place."""
     return tool("look", lambda at: ToolResult.of(f"{at}:" + "x" * size), at={"type": "string"})
 
 
-def used(step: Step, tokens: int) -> Step:
+def with_usage(step: Step, tokens: int) -> Step:
     return replace(step, usage={"prompt_tokens": tokens, "completion_tokens": 5})
 
 
 def looks(n: int, *, last_tokens: int) -> list[Step]:
     """Return `n` steps with one call each; the last one reports `last_tokens` prompt tokens."""
-    steps = [used(call("look", at=f"place {n}"), 100 * n) for n in range(1, n + 1)]
-    return [*steps[:-1], used(steps[-1], last_tokens)]
+    steps = [with_usage(call("look", at=f"place {n}"), 100 * n) for n in range(1, n + 1)]
+    return [*steps[:-1], with_usage(steps[-1], last_tokens)]
 
 
 def contents(request: Recorded) -> list[str]:
@@ -45,7 +45,7 @@ def condensations(work: Work) -> list[Json]:
 
 def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
     script = [*looks(9, last_tokens=8_000), say("I looked at nine places."), say("Nine.")]
-    with at_work(script, look(), window=WINDOW) as work:
+    with at_work(script, look_call(), window=WINDOW) as work:
         turn = work.run(TASK)
         summary, after = work.llm.requests[-2:]
     assert turn["finalText"] == "Nine."
@@ -64,7 +64,7 @@ def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
 
 def test_what_was_condensed_reads_the_same_when_the_conversation_is_opened_again():
     script = [*looks(9, last_tokens=8_000), say("Nine so far."), call("look", at="end"), say("So.")]
-    with at_work(script, look(), window=WINDOW) as work:
+    with at_work(script, look_call(), window=WINDOW) as work:
         work.run(TASK)
         last = work.llm.requests[-1]
         state = work.conversation.state
@@ -75,7 +75,7 @@ def test_what_was_condensed_reads_the_same_when_the_conversation_is_opened_again
 
 def test_long_results_of_older_steps_go_first_when_that_is_enough():
     script = [*looks(9, last_tokens=9_000), say("Done.")]
-    with at_work(script, look(4_000), window=WINDOW) as work:
+    with at_work(script, look_call(4_000), window=WINDOW) as work:
         work.run(TASK)
         after = work.llm.requests[-1]
     assert len(work.llm.requests) == 10
@@ -87,12 +87,12 @@ def test_long_results_of_older_steps_go_first_when_that_is_enough():
 
 @pytest.mark.parametrize(("n_bad", "n_pruned"), [(2, 5), (5, 7)])
 def test_failures_are_pruned_only_when_successes_are_not_enough(n_bad: int, n_pruned: int):
-    def found(at: str) -> ToolResult:
+    def failed_search(at: str) -> ToolResult:
         is_bad = int(at.split()[1]) <= n_bad
         return ToolResult.of(f"{at}:" + "x" * 4_000, is_error=is_bad)
 
     script = [*looks(9, last_tokens=9_000), say("Done.")]
-    with at_work(script, tool("look", found, at={"type": "string"}), window=WINDOW) as work:
+    with at_work(script, tool("look", failed_search, at={"type": "string"}), window=WINDOW) as work:
         work.run(TASK)
     [item] = condensations(work)
     failures = {each["id"] for each in work.items("toolCall") if each["status"] == "failed"}
@@ -102,7 +102,7 @@ def test_failures_are_pruned_only_when_successes_are_not_enough(n_bad: int, n_pr
 
 def test_a_request_that_does_not_fit_is_condensed_and_sent_again():
     script = [*looks(6, last_tokens=600), OVERFLOW, say("Six places."), say("Done.")]
-    with at_work(script, look()) as work:
+    with at_work(script, look_call()) as work:
         turn = work.run(TASK)
     assert turn["finalText"] == "Done."
     assert "retry.scheduled" not in types(work.conversation)
@@ -111,7 +111,7 @@ def test_a_request_that_does_not_fit_is_condensed_and_sent_again():
 
 def test_the_third_and_last_request_has_half_of_the_last_answer_alone():
     overflows = [OVERFLOW, OVERFLOW, say("Three.")]
-    with at_work([*looks(3, last_tokens=300), *overflows, say("Done.")], look(9_000)) as work:
+    with at_work([*looks(3, last_tokens=300), *overflows, say("Done.")], look_call(9_000)) as work:
         turn = work.run(TASK)
     assert turn["finalText"] == "Done."
     _, task, summary, _, result = contents(work.llm.requests[-1])
@@ -121,7 +121,7 @@ def test_the_third_and_last_request_has_half_of_the_last_answer_alone():
 
 
 def test_a_request_that_does_not_fit_by_our_own_estimate_is_not_sent():
-    with at_work([], look(), window=100) as work:
+    with at_work([], look_call(), window=100) as work:
         turn = work.run(TASK)
     assert turn["error"]["kind"] == "contextWindowExceeded"
     assert "nothing more can be left out" in turn["error"]["message"]
@@ -129,14 +129,14 @@ def test_a_request_that_does_not_fit_by_our_own_estimate_is_not_sent():
 
 
 def test_four_refused_requests_in_a_row_are_one_too_many():
-    with at_work([*looks(3, last_tokens=300), *[OVERFLOW] * 9], look(9_000)) as work:
+    with at_work([*looks(3, last_tokens=300), *[OVERFLOW] * 9], look_call(9_000)) as work:
         turn = work.run(TASK)
     assert turn["error"]["kind"] == "contextWindowExceeded"
     assert len(work.llm.requests) == 3 + 3 + 1  # And one for a summary.
 
 
 def test_what_nothing_makes_fit_ends_the_turn_with_the_reason():
-    with at_work([OVERFLOW, OVERFLOW], look()) as work:
+    with at_work([OVERFLOW, OVERFLOW], look_call()) as work:
         turn = work.run(TASK)
     assert turn["status"] == "failed"
     assert turn["error"]["kind"] == "contextWindowExceeded"
@@ -152,7 +152,7 @@ def test_the_setting_says_what_becomes_of_older_steps(
 ):
     replies = [say("Six places."), say("Done.")] if condenser == "summarize" else [say("Done.")]
     script = [*looks(6, last_tokens=600), OVERFLOW, *replies]
-    with at_work(script, look(), condenser=condenser) as work:
+    with at_work(script, look_call(), condenser=condenser) as work:
         turn = work.run(TASK)
     assert (turn["status"] == "completed") is is_done
     assert len(work.llm.requests) == n_requests
@@ -160,7 +160,7 @@ def test_the_setting_says_what_becomes_of_older_steps(
 
 def test_a_model_that_gives_no_summary_does_not_hold_up_the_work():
     script = [*looks(6, last_tokens=600), OVERFLOW, error(400, "no"), say("Done.")]
-    with at_work(script, look()) as work:
+    with at_work(script, look_call()) as work:
         turn = work.run(TASK)
     assert turn["finalText"] == "Done."
     assert "without a summary" in work.heard.event("notice")["title"]
@@ -168,7 +168,7 @@ def test_a_model_that_gives_no_summary_does_not_hold_up_the_work():
 
 
 def test_by_hand_it_is_a_turn_of_its_own_that_asks_for_nothing_else():
-    with at_work([*looks(6, last_tokens=600), say("Done."), say("Six.")], look()) as work:
+    with at_work([*looks(6, last_tokens=600), say("Done."), say("Six.")], look_call()) as work:
         work.run(TASK)
         turn_id = work.conversation.condense("Keep the numbers.")["turnId"]
         turn = work.heard.event("turn.completed", nth=2)["turn"]
@@ -179,8 +179,8 @@ def test_by_hand_it_is_a_turn_of_its_own_that_asks_for_nothing_else():
 
 def test_by_hand_during_the_last_answer_it_comes_after_the_turn():
     gate = threading.Event()
-    script = [*looks(6, last_tokens=600), held(say("Done."), gate, after=1), say("Six.")]
-    with at_work(script, look()) as work:
+    script = [*looks(6, last_tokens=600), hold_step(say("Done."), gate, after=1), say("Six.")]
+    with at_work(script, look_call()) as work:
         work.conversation.send(text(TASK))
         work.llm.wait_for_requests(7)
         work.conversation.condense("Keep the numbers.")
@@ -201,7 +201,7 @@ def test_by_hand_with_nothing_to_condense_says_so():
 
 def test_an_interrupt_during_the_summary_leaves_the_history_as_it_was():
     script = [*looks(6, last_tokens=8_000), hang(), say("Here I am.")]
-    with at_work(script, look(), window=WINDOW) as work:
+    with at_work(script, look_call(), window=WINDOW) as work:
         work.conversation.send(text(TASK))
         work.heard.wait_for(
             lambda heard: any(
@@ -224,7 +224,7 @@ def test_a_second_condensation_takes_up_the_first_summary():
         say("Second summary."),
         say("Done."),
     ]
-    with at_work(script, look(), window=WINDOW) as work:
+    with at_work(script, look_call(), window=WINDOW) as work:
         work.run(TASK)
         second, last = work.llm.requests[-2:]
     assert "First summary." in contents(second)[1]
@@ -235,7 +235,7 @@ def test_a_second_condensation_takes_up_the_first_summary():
 
 def test_the_users_latest_words_are_kept_when_their_place_is_gone():
     script = [say("Hello."), *looks(9, last_tokens=8_000), say("Looked."), say("Done.")]
-    with at_work(script, look(), window=WINDOW) as work:
+    with at_work(script, look_call(), window=WINDOW) as work:
         work.run("Be brief.")
         work.run(TASK)
         full_text = contents(work.llm.requests[-1])

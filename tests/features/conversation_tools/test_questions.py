@@ -50,7 +50,7 @@ def resolutions(client: RawClient) -> list[Json]:
     return [e["event"] for e in client.events if e["event"]["type"] == "input.resolved"]
 
 
-def told(world: World) -> list[str]:
+def question_results(world: World) -> list[str]:
     """Return the results of tool calls in the last request to the model."""
     messages = world.llm.requests[-1].body["messages"]
     return [str(message["content"]) for message in messages if message["role"] == "tool"]
@@ -80,7 +80,7 @@ def test_a_question_waits_and_its_answer_reaches_the_model(world: World) -> None
     assert client.request("approval/list")["pending"] == []
     assert respond(client, question, "accept", "8080") == {"resolved": True}
     assert world.turn(client)["finalText"] == "Done."
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
     [answered_call] = items(client, "toolCall")
     assert (answered_call["status"], content_of(answered_call)) == ("completed", "8080")
     assert resolutions(client) == [
@@ -113,7 +113,7 @@ def test_answering_twice_changes_nothing_and_says_so(world: World) -> None:
     unknown = client.error("input/respond", {**empty, "inputId": "nobody", "content": "x"})
     assert (unknown.code, unknown.data["kind"]) == (-31021, "approvalNotFound")
     world.turn(client)
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_who_does_not_answer_lets_the_agent_go_on(
     client.send({"jsonrpc": "2.0", "id": request["id"], "result": {"action": action}})
     assert world.turn(client)["finalText"] == "Done."
     assert items(client, "toolCall")[0]["status"] == status
-    assert expected_text in told(world)[0]
+    assert expected_text in question_results(world)[0]
 
 
 def test_only_an_answer_with_an_action_counts_and_any_text_answers_a_choice(world: World) -> None:
@@ -150,7 +150,7 @@ def test_only_an_answer_with_an_action_counts_and_any_text_answers_a_choice(worl
     answer = {"action": "accept", "content": "green"}
     client.send({"jsonrpc": "2.0", "id": last["id"], "result": answer})
     world.turn(client)
-    assert told(world) == ["green"]
+    assert question_results(world) == ["green"]
 
 
 def test_a_question_that_was_answered_elsewhere_is_withdrawn(world: World) -> None:
@@ -176,9 +176,9 @@ def test_a_message_typed_into_the_chat_is_the_answer(world: World, delivery: str
     assert world.turn(client)["finalText"] == "Done."
     by = [(r["action"], r["by"]) for r in resolutions(client)]
     assert by == [("accept", "message")]
-    assert told(world)[0] == "Answered by the message that follows."
+    assert question_results(world)[0] == "Answered by the message that follows."
     # What the model wanted to do before it knew the answer is not done.
-    assert "Not run" in told(world)[1]
+    assert "Not run" in question_results(world)[1]
     assert not (world.project / "made").exists()
     assert world.llm.requests[-1].body["messages"][-1] == {
         "role": "user",
@@ -200,7 +200,7 @@ def test_an_interrupt_takes_the_question_back(world: World) -> None:
     assert world.turn(client, nth=3)["finalText"] == "As you like."
     by = [(r["action"], r["by"]) for r in resolutions(client)]
     assert by == [("cancel", "interrupted")] * 2
-    assert all("Not run" in each for each in told(world))
+    assert all("Not run" in each for each in question_results(world))
 
 
 def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> None:
@@ -216,7 +216,7 @@ def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> N
     respond(client, question, "accept", "8080")
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=2)["finalText"] == "Next."
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])
@@ -249,7 +249,9 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
         }
         second.request("conversation/resume", request_params)
     assert world.turn(second)["finalText"] == "Done."
-    assert told(world) == ["Answered by the message that follows." if by_message else "8080"]
+    assert question_results(world) == [
+        "Answered by the message that follows." if by_message else "8080"
+    ]
 
 
 def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
@@ -272,7 +274,7 @@ def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(worl
     client.wait_for_event("input.resolved")
     client.request("conversation/resume", params)
     assert world.turn(client, nth=2)["finalText"] == "Done."
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
 
 
 def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> None:
@@ -290,7 +292,7 @@ def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> 
     assert content_of(open_result["items"][-1]) == "8080"
     second.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(second, nth=1)["finalText"] == "Done."
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
 
 
 def test_questions_are_asked_one_after_the_other(world: World) -> None:
@@ -306,7 +308,7 @@ def test_questions_are_asked_one_after_the_other(world: World) -> None:
     assert not (world.project / "made").exists()
     respond(client, second, "accept", "blue")
     world.turn(client)
-    assert told(world)[:2] == ["8080", "blue"]
+    assert question_results(world)[:2] == ["8080", "blue"]
     assert (world.project / "made").exists()
 
 
@@ -324,7 +326,7 @@ def test_a_plain_client_is_shown_the_choices_as_a_message(world: World) -> None:
     client.initialize([world.project], params={"capabilities": capabilities})
     world.start(client)
     world.turn(client)
-    assert told(world) == ["blue"]
+    assert question_results(world) == ["blue"]
     actions = [{"title": "red"}, {"title": "blue"}]
     assert shown_future.result(0) == {"type": 3, "message": "Which colour?", "actions": actions}
 
@@ -351,7 +353,7 @@ def test_a_panel_without_the_feature_sees_the_event_and_may_answer(world: World)
     world.start(client)
     respond(client, question_of(client), "accept", "8080")
     world.turn(client)
-    assert told(world) == ["8080"]
+    assert question_results(world) == ["8080"]
     assert not [m for m in client.messages if m.get("method") == "input/request"]
 
 
@@ -390,7 +392,7 @@ def test_a_question_beyond_the_limits_is_an_error_for_the_model(
     client = asking(world)
     world.start(client)
     world.turn(client)
-    assert f"do not fit its schema: {wrong_name}" in told(world)[0]
+    assert f"do not fit its schema: {wrong_name}" in question_results(world)[0]
 
 
 def test_a_secret_in_a_question_and_in_its_answer_is_masked(world: World) -> None:

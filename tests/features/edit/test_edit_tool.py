@@ -58,7 +58,7 @@ class Desk:
         path.write_bytes(text.encode())
         return path
 
-    def seen(self, name: str, text: str) -> Path:
+    def mark_seen(self, name: str, text: str) -> Path:
         """Create a file that the agent has read."""
         path = self.write(name, text)
         self.ask("view", name)
@@ -170,7 +170,7 @@ def test_create_makes_the_folders_and_refuses_to_overwrite(desk: Desk) -> None:
 
 
 def test_replace_needs_text_that_is_there_once_and_lists_the_lines(desk: Desk) -> None:
-    path = desk.seen("a.py", "a\nb\na\n")
+    path = desk.mark_seen("a.py", "a\nb\na\n")
     with pytest.raises(ToolError, match=r"2 times \(lines 1, 3\)"):
         desk.plan("replace", "a.py", old_text="a\n", new_text="c\n")
     desk.run("replace", "a.py", old_text="a\n", new_text="c\n", replace_all=True)
@@ -178,7 +178,7 @@ def test_replace_needs_text_that_is_there_once_and_lists_the_lines(desk: Desk) -
 
 
 def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
-    path = desk.seen("a.py", "def f():\n\treturn 1\n")
+    path = desk.mark_seen("a.py", "def f():\n\treturn 1\n")
     with pytest.raises(ToolError, match="Lines 2-2 differ from it only in whitespace"):
         desk.plan("replace", "a.py", old_text="    return 1\n", new_text="    return 2\n")
     with pytest.raises(ToolError, match="without the line numbers"):
@@ -205,7 +205,7 @@ def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
     ],
 )
 def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> None:
-    desk.seen(
+    desk.mark_seen(
         "a", "First.\nA line of prose: see chunked and chunked_by for more.\nreturn f(x, y)\n"
     )
     with pytest.raises(ToolError) as error_info:
@@ -214,7 +214,7 @@ def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> 
 
 
 def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
-    path = desk.seen("a.py", LINES)
+    path = desk.mark_seen("a.py", LINES)
     good = {"old_text": "line 1\n", "new_text": "one\n"}
     for bad in ({"old_text": "nothing", "new_text": "x"}, {"old_text": "1\nline", "new_text": "x"}):
         with pytest.raises(ToolError):
@@ -237,25 +237,25 @@ def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
 def test_insert_starts_a_new_line_in_the_way_of_the_file(
     desk: Desk, before: str, line: int, text: str, after: str
 ) -> None:
-    path = desk.seen("a", before)
+    path = desk.mark_seen("a", before)
     desk.run("insert", "a", insert_line=line, text=text)
     assert path.read_bytes().decode() == after
 
 
 def test_insert_past_the_end_is_said(desk: Desk) -> None:
-    desk.seen("a", "a\n")
+    desk.mark_seen("a", "a\n")
     with pytest.raises(ToolError, match="past the end; there are 1 lines"):
         desk.plan("insert", "a", insert_line=2, text="x")
 
 
 def test_line_ends_mark_and_missing_newline_survive_an_edit(desk: Desk) -> None:
-    path = desk.seen("a", "\ufeffone\r\ntwo\r\nthree")
+    path = desk.mark_seen("a", "\ufeffone\r\ntwo\r\nthree")
     desk.run("replace", "a", old_text="two\nthree", new_text="2\n2.5\n3")
     assert path.read_bytes().decode() == "\ufeffone\r\n2\r\n2.5\r\n3"
 
 
 def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
-    path = desk.seen("real.py", "a\n")
+    path = desk.mark_seen("real.py", "a\n")
     (desk.root / "link.py").symlink_to("real.py")
     desk.run("replace", "link.py", old_text="a", new_text="b")
     assert (desk.root / "link.py").is_symlink()
@@ -302,7 +302,7 @@ def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_plac
 def test_an_outside_change_leaves_an_edit_that_still_fits_and_stops_one_that_does_not(
     desk: Desk,
 ) -> None:
-    path = desk.seen("a.py", "a\nb\n")
+    path = desk.mark_seen("a.py", "a\nb\n")
     path.write_text("new\na\nb\n")
     assert "still fitted" in desk.ask("replace", "a.py", old_text="a\n", new_text="A\n")
     assert path.read_text() == "new\nA\nb\n"
@@ -326,7 +326,7 @@ def test_undo_goes_back_edit_by_edit_until_the_file_is_gone(desk: Desk) -> None:
 
 
 def test_undo_survives_a_restart(desk: Desk) -> None:
-    path = desk.seen("a.py", "one\r\n")
+    path = desk.mark_seen("a.py", "one\r\n")
     change = desk.change("replace", "a.py", old_text="one", new_text="two")
     again = make_desk(desk.root, desk.blobs)
     again.tool._documents.history.remember(FileChange.model_validate_json(change.model_dump_json()))
@@ -335,7 +335,7 @@ def test_undo_survives_a_restart(desk: Desk) -> None:
 
 
 def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
-    path = desk.seen("a.py", "one\n")
+    path = desk.mark_seen("a.py", "one\n")
     desk.run("replace", "a.py", old_text="one", new_text="two")
     for name, blob in desk.blobs.data.items():
         desk.blobs.data[name] = blob.replace(b"one", b"oNe")
@@ -345,7 +345,7 @@ def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
 
 
 def test_undo_refuses_when_the_user_changed_the_file_since(desk: Desk) -> None:
-    path = desk.seen("a.py", "one\n")
+    path = desk.mark_seen("a.py", "one\n")
     desk.run("replace", "a.py", old_text="one", new_text="two")
     path.write_text("two\nmine\n")
     with pytest.raises(EditRejectedError, match="undo would lose the change"):
@@ -359,7 +359,7 @@ def test_undo_refuses_when_the_user_changed_the_file_since(desk: Desk) -> None:
 
 
 def test_a_plan_shows_the_whole_change_and_changes_nothing(desk: Desk) -> None:
-    path = desk.seen("a.py", "one\n")
+    path = desk.mark_seen("a.py", "one\n")
     intent = desk.plan("replace", "a.py", old_text="one", new_text="two")
     assert (intent.title, intent.risk, intent.outside_floor) == ("Edit a.py", "medium", False)
     assert isinstance(intent.subject, FileChangeSubject)
@@ -414,7 +414,7 @@ def test_hidden_characters_in_new_text_make_an_edit_risky(desk: Desk) -> None:
     intent = desk.plan("create", "a.py", text="x = '\u202e'\n")
     assert intent.risk == "high"
     assert "U+202E" in intent.reasons[0]
-    desk.seen("b.py", "x = '\u202e'\n")
+    desk.mark_seen("b.py", "x = '\u202e'\n")
     assert desk.plan("replace", "b.py", old_text="x", new_text="y").risk == "medium"
     assert desk.plan("create", "c.md", text="👩\u200d👧\n").risk == "medium"
 
@@ -435,7 +435,7 @@ def test_hidden_characters_in_new_text_make_an_edit_risky(desk: Desk) -> None:
 def test_a_call_that_cannot_work_says_what_it_needs(
     desk: Desk, command: str, args: dict[str, Any], message: str
 ) -> None:
-    desk.seen("a", "a\n")
+    desk.mark_seen("a", "a\n")
     with pytest.raises(ToolError, match=message):
         desk.plan(command, "a" if command != "create" else "b", **args)
 
@@ -453,14 +453,14 @@ def test_a_path_that_is_no_file_leads_to_what_is_there(desk: Desk) -> None:
 
 
 def test_of_several_edits_the_one_that_does_not_fit_is_named(desk: Desk) -> None:
-    desk.seen("a", "a\nb\n")
+    desk.mark_seen("a", "a\nb\n")
     edits = [{"old_text": "a", "new_text": "x"}, {"old_text": "c", "new_text": "y"}]
     with pytest.raises(ToolError, match=r"^edits\[1\]: old_text is not in the file"):
         desk.plan("replace", "a", edits=edits)
 
 
 def test_an_insert_shows_what_stands_around_it(desk: Desk) -> None:
-    desk.seen("a", "a\nb\n")
+    desk.mark_seen("a", "a\nb\n")
     answer = desk.ask("insert", "a", insert_line=1, text="x")
     assert answer.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
 
@@ -474,7 +474,7 @@ def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
 
 
 def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
-    path = desk.seen("a.py", LINES)
+    path = desk.mark_seen("a.py", LINES)
     edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 4, 8)]
     whole_intent = desk.plan("replace", "a.py", edits=edits)
     assert isinstance(whole_intent.subject, FileChangeSubject)
@@ -499,7 +499,7 @@ def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -
 
 
 def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(desk: Desk) -> None:
-    desk.seen("a.py", LINES)
+    desk.mark_seen("a.py", LINES)
     one = desk.plan("replace", "a.py", old_text="line 2\n", new_text="agent 2\n")
     new = desk.plan("create", "new.py", text=LINES)
     assert (one.editable, new.editable) == (False, False)

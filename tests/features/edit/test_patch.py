@@ -29,7 +29,7 @@ PATCH = """*** Begin Patch
 GPT = {"model": "openai/gpt-5", "approval": "askRisky"}
 
 
-def offered(world: World, nth: int = -1) -> dict[str, Json]:
+def offered_tools(world: World, nth: int = -1) -> dict[str, Json]:
     """Return the tools in the nth request to the model."""
     tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])
     return {tool["name"]: tool["parameters"]["properties"] for tool in tools}
@@ -104,7 +104,7 @@ def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) 
     client.request("conversation/setOption", {**params, "optionId": "mode", "value": "plan"})
     world.send(client, conversation, "only plan")
     world.turn(client, nth=2)
-    tools = offered(world)
+    tools = offered_tools(world)
     assert tools["edit"]["command"]["enum"] == ["view", "undo"]
     assert set(tools["apply_patch"]) == {"input", "security_risk", "summary"}
     assert "Change files with `apply_patch`" in world.llm.requests[0].body["messages"][0]["content"]
@@ -114,13 +114,13 @@ def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) 
         client.request("conversation/setOption", {**params, "optionId": option, "value": value})
     world.send(client, conversation, "edit it")
     world.turn(client, nth=3)
-    assert "apply_patch" not in offered(world)
-    assert "replace" in offered(world)["edit"]["command"]["enum"]
+    assert "apply_patch" not in offered_tools(world)
+    assert "replace" in offered_tools(world)["edit"]["command"]["enum"]
     assert Path(world.project / "a.py").read_bytes() == b"two\n"
     world.script(say("Neither."))
     world.start(client, "no edits", options=GPT, tools={"deny": ["edit"]})
     world.turn(client, nth=4)
-    assert not {"apply_patch", "edit"} & set(offered(world))
+    assert not {"apply_patch", "edit"} & set(offered_tools(world))
 
 
 def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: World) -> None:

@@ -38,7 +38,7 @@ class Desk:
         self.tool = PatchTool(self.documents)
         self.edit = EditTool(self.documents, spec=VIEW_SPEC)
 
-    def seen(self, name: str, raw: bytes) -> Path:
+    def mark_seen(self, name: str, raw: bytes) -> Path:
         """Create a file that the agent has read."""
         path = self.root / name
         path.write_bytes(raw)
@@ -68,7 +68,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def told(result: ToolResult) -> str:
+def result_text(result: ToolResult) -> str:
     return result.content[0]["text"]
 
 
@@ -84,9 +84,9 @@ ALL = (
 
 
 def test_a_patch_adds_changes_moves_and_deletes_to_the_byte(desk: Desk) -> None:
-    desk.seen("a.py", BOM_CRLF)
-    desk.seen("gone.py", b"gone\n")
-    desk.seen("old.py", BOM_CRLF).chmod(0o640)
+    desk.mark_seen("a.py", BOM_CRLF)
+    desk.mark_seen("gone.py", b"gone\n")
+    desk.mark_seen("old.py", BOM_CRLF).chmod(0o640)
     intent = desk.plan(*ALL)
     assert (intent.title, intent.risk) == ("Patch 5 files", "medium")
     assert isinstance(intent.subject, FileChangeSubject)
@@ -108,13 +108,13 @@ def test_a_patch_adds_changes_moves_and_deletes_to_the_byte(desk: Desk) -> None:
         *(("a.py", "modify", 1, 1), ("b.py", "add", 1, 0), ("old.py", "add", 1, 1)),
         *(("gone.py", "delete", 0, 1), ("old.py", "delete", 0, 0)),
     ]
-    assert "Deleted gone.py: +0 -1 lines." in told(result)
+    assert "Deleted gone.py: +0 -1 lines." in result_text(result)
 
 
 def test_of_a_patch_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
-    path = desk.seen("a.py", BOM_CRLF)
-    desk.seen("gone.py", b"gone\n")
-    desk.seen("old.py", b"old\n")
+    path = desk.mark_seen("a.py", BOM_CRLF)
+    desk.mark_seen("gone.py", b"gone\n")
+    desk.mark_seen("old.py", b"old\n")
     lines = (
         *("*** Update File: a.py", "@@", "-one", "+1", "@@", "-three", "+3"),
         *("*** Delete File: gone.py", "*** Add File: made.py", "+made", "*** Add File: not.py"),
@@ -142,14 +142,14 @@ def test_of_a_patch_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -
         "made.py": b"made\n",
         "new.py": b"old\n",
     }
-    text = told(result).partition("The user left this out of your edit")[2]
+    text = result_text(result).partition("The user left this out of your edit")[2]
     assert all(each in text for each in ("-one\n+1\n", "-gone\n", "+not\n"))
     assert not any(each in text for each in ("+3\n", "+made\n"))
 
 
 def test_what_a_patch_did_can_be_undone_file_by_file(desk: Desk) -> None:
-    desk.seen("a.py", BOM_CRLF)
-    desk.seen("gone.py", BOM_CRLF).chmod(0o755)
+    desk.mark_seen("a.py", BOM_CRLF)
+    desk.mark_seen("gone.py", BOM_CRLF).chmod(0o755)
     before = desk.files()
     desk.patch(*ALL[:5])
     for name in ("a.py", "gone.py"):
@@ -159,7 +159,7 @@ def test_what_a_patch_did_can_be_undone_file_by_file(desk: Desk) -> None:
 
 
 def test_an_open_document_changes_in_one_step_with_the_users_text(desk: Desk) -> None:
-    clean, dirty = desk.seen("clean.py", b"one\ntwo\nthree\n"), desk.root / "dirty.py"
+    clean, dirty = desk.mark_seen("clean.py", b"one\ntwo\nthree\n"), desk.root / "dirty.py"
     desk.editor.open(clean)
     dirty.write_bytes(b"one\n")
     desk.editor.open(dirty)
@@ -174,7 +174,7 @@ def test_an_open_document_changes_in_one_step_with_the_users_text(desk: Desk) ->
     document = desk.editor.document(dirty)
     assert document is not None
     assert document.text == "one\ntyped\nmore\n"
-    assert "commands still see the older file" in told(result)
+    assert "commands still see the older file" in result_text(result)
 
 
 def test_text_that_was_not_read_is_refused_and_shown_of_every_file(desk: Desk) -> None:
@@ -195,7 +195,7 @@ def test_text_that_was_not_read_is_refused_and_shown_of_every_file(desk: Desk) -
 
 
 def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: Desk) -> None:
-    desk.seen("a.py", b"one\n\ttwo\n")
+    desk.mark_seen("a.py", b"one\n\ttwo\n")
     (desk.root / "link.py").symlink_to("a.py")
     before = desk.files()
     with pytest.raises(ToolError) as error_info:
@@ -224,8 +224,8 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
 
 def test_when_a_file_cannot_be_changed_all_others_come_back(desk: Desk) -> None:
     for name in ("a.py", "gone.py", "old.py"):
-        desk.seen(name, BOM_CRLF)
-    locked_file = desk.seen("locked.py", b"one\n")
+        desk.mark_seen(name, BOM_CRLF)
+    locked_file = desk.mark_seen("locked.py", b"one\n")
     desk.editor.open(locked_file)
     before = desk.files()
     desk.editor.failure = "readonly"
@@ -238,7 +238,7 @@ def test_when_a_file_cannot_be_changed_all_others_come_back(desk: Desk) -> None:
 
 def test_a_deletion_that_fails_brings_back_what_was_deleted_before(desk: Desk) -> None:
     for name in ("a.py", "b.py"):
-        desk.seen(name, BOM_CRLF).chmod(0o600)
+        desk.mark_seen(name, BOM_CRLF).chmod(0o600)
 
     def change_the_second(_paths: object, _cancel: CancelToken) -> Callable[[], str]:
         (desk.root / "b.py").write_bytes(b"changed\n")
@@ -253,7 +253,7 @@ def test_a_deletion_that_fails_brings_back_what_was_deleted_before(desk: Desk) -
 
 
 def test_a_file_with_unsaved_text_is_neither_moved_nor_deleted(desk: Desk) -> None:
-    path = desk.seen("a.py", b"one\n")
+    path = desk.mark_seen("a.py", b"one\n")
     desk.editor.open(path)
     desk.editor.type(path, "one\nmine\n")
     desk.documents.read(path)
@@ -264,7 +264,7 @@ def test_a_file_with_unsaved_text_is_neither_moved_nor_deleted(desk: Desk) -> No
 
 
 def test_an_editor_that_still_shows_a_deleted_file_does_not_hinder_its_return(desk: Desk) -> None:
-    path = desk.seen("a.py", b"one\n")
+    path = desk.mark_seen("a.py", b"one\n")
     desk.editor.open(path)
     desk.patch("*** Delete File: a.py")
     assert desk.files() == {}
@@ -273,7 +273,7 @@ def test_an_editor_that_still_shows_a_deleted_file_does_not_hinder_its_return(de
 
 
 def test_protected_places_and_hidden_characters_make_a_patch_risky(desk: Desk) -> None:
-    desk.seen("a.py", b"one\n")
+    desk.mark_seen("a.py", b"one\n")
     intent = desk.plan("*** Update File: a.py", "*** Move to: .vscode/settings.json")
     assert (intent.risk, intent.outside_floor) == ("high", True)
     intent = desk.plan("*** Update File: a.py", " one", "+\u202e")

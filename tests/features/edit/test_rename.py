@@ -27,7 +27,7 @@ class Project:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.closed = python_file(world, "a.py", LOAD)
+        self.closed_file = python_file(world, "a.py", LOAD)
         self.clean = python_file(world, "clean.py", "load(1)\n")
         self.dirty = python_file(world, "src/uses.py", USES)
         self.editor = Editor(world, features=FEATURES)
@@ -45,7 +45,7 @@ class Project:
         self.world.turn(self.editor.client)
         return items(self.editor.client, "fileChange")
 
-    def asked(self, nth: int = 1) -> Json:
+    def wait_for_approval(self, nth: int = 1) -> Json:
         event = self.editor.client.wait_for_event("approval.requested", nth=nth)
         return event["event"]["approval"]
 
@@ -56,7 +56,7 @@ class Project:
     def texts(self) -> tuple[str, str, str, str]:
         """Return the closed file, the clean one, the dirty buffer, and the disk below it."""
         closed_text, clean, disk = (
-            path.read_bytes().decode() for path in (self.closed, self.clean, self.dirty)
+            path.read_bytes().decode() for path in (self.closed_file, self.clean, self.dirty)
         )
         return closed_text, clean, self.buffer.text, disk
 
@@ -69,7 +69,7 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
     project = Project(world)
     undo = [call("edit", command="undo", path=path) for path in ("a.py", "src/uses.py")]
     conversation = project.start(RENAME, mode="ask", approval="askRisky")
-    approval = project.asked()
+    approval = project.wait_for_approval()
     assert approval["title"] == "Rename 'load' to 'fetch' in 3 files"
     assert all("+" in change["patch"] for change in approval["subject"]["changes"])
     assert project.texts() == BEFORE
@@ -88,7 +88,7 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
     world.script(*undo, say("Undone."))
     world.send(project.editor.client, conversation, "undo it")
     for nth in (2, 3):
-        project.allow(project.asked(nth))
+        project.allow(project.wait_for_approval(nth))
     world.turn(project.editor.client, nth=2)
     assert project.texts() == (LOAD, "fetch(1)\n", TYPED, USES)
 
@@ -105,10 +105,10 @@ def test_when_one_file_cannot_be_changed_the_others_are_taken_back(world: World)
 def test_what_runs_is_what_was_shown_or_it_is_shown_again(world: World) -> None:
     project = Project(world)
     project.start(RENAME, mode="ask", approval="askRisky")
-    first = project.asked()
+    first = project.wait_for_approval()
     project.editor.type(project.dirty, TYPED + "load\n")
     project.allow(first)
-    second = project.asked(2)
+    second = project.wait_for_approval(2)
     assert "changed after you allowed it" in second["reason"]
     project.allow(second)
     world.turn(project.editor.client)
@@ -125,7 +125,7 @@ def test_an_edit_that_leaves_the_project_or_makes_no_sense_changes_nothing(world
         change = {"textDocument": {"uri": path.as_uri(), "version": None}, "edits": edits}
         return lambda p: {"documentChanges": [*honest(p)["documentChanges"], change]}
 
-    def outdated(params: Json) -> Json:
+    def outdated_edit(params: Json) -> Json:
         edit = honest(params)
         edit["documentChanges"][-1]["textDocument"]["version"] -= 1
         return edit
@@ -142,7 +142,7 @@ def test_an_edit_that_leaves_the_project_or_makes_no_sense_changes_nothing(world
         (with_change(git, edit), "git's own files"),
         (with_change(world.project / "none.py", edit), "is not there"),
         (with_change(project.clean, edit), "twice"),
-        (outdated, "changed just now"),
+        (outdated_edit, "changed just now"),
     ]
     answers = [answer for answer, _ in lies for _ in range(2)]
 

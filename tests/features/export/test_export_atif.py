@@ -15,7 +15,7 @@ GOLDEN = sorted((TESTS / "golden/v1").glob("*.jsonl"))
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cached_tokens": 0}
 
 
-def exported(lines: list[str]) -> dict[str, Any]:
+def export(lines: list[str]) -> dict[str, Any]:
     records = [record for line in lines if "seq" in (record := json.loads(line))]
     text = render_export("c1", records, "atif", masker=Masker(), read_blob=lambda _hash: b"")
     Trajectory.model_validate_json(text)
@@ -24,7 +24,7 @@ def exported(lines: list[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("log", GOLDEN, ids=lambda path: path.stem)
 def test_the_log_of_every_released_format_is_a_valid_trajectory(log: Path) -> None:
-    trajectory = exported(log.read_text().splitlines())
+    trajectory = export(log.read_text().splitlines())
     assert trajectory["schema_version"] == "ATIF-v1.8"
     n_prompt_tokens = sum(
         step.get("metrics", {}).get("prompt_tokens", 0) for step in trajectory["steps"]
@@ -34,7 +34,7 @@ def test_the_log_of_every_released_format_is_a_valid_trajectory(log: Path) -> No
 
 def test_an_answer_is_a_step_with_its_calls_their_results_and_its_cost() -> None:
     [log] = [path for path in GOLDEN if path.stem == "approvals"]
-    steps = exported(log.read_text().splitlines())["steps"]
+    steps = export(log.read_text().splitlines())["steps"]
     for step in steps:
         del step["timestamp"]
     _, message, first, second, last = steps

@@ -11,7 +11,7 @@ from oh_daemon.protocol.items import StopReason
 from oh_daemon.protocol.status import PauseReason
 
 
-def printed(*records: Any) -> str:
+def print_records(*records: Any) -> str:
     out = io.StringIO()
     printer = EventPrinter(Console(file=out, width=200))
     for record in records:
@@ -19,16 +19,16 @@ def printed(*records: Any) -> str:
     return out.getvalue()
 
 
-def asked(item_id: str) -> Any:
+def approval_request(item_id: str) -> Any:
     item = {"id": item_id, "kind": "command", "command": f"make {item_id}"}
     return {"event": {"type": "item.started", "item": item}}
 
 
-def begun(item_id: str) -> Any:
+def item_start(item_id: str) -> Any:
     return {"itemId": item_id, "event": {"type": "item.updated", "status": "running"}}
 
 
-def ended(item_id: str, command: str | None = None, state: str = "") -> Any:
+def item_end(item_id: str, command: str | None = None, state: str = "") -> Any:
     item: Any = {"id": item_id, "kind": "command", "command": command or f"make {item_id}"}
     content = [{"text": f"made {item_id}{state}"}]
     item |= {"status": "completed", "exitCode": 0, "content": content}
@@ -36,35 +36,42 @@ def ended(item_id: str, command: str | None = None, state: str = "") -> Any:
 
 
 def test_what_comes_of_a_command_is_below_it_also_when_others_ran_beside_it() -> None:
-    request_text = printed(asked("a"), begun("a"), ended("a"))
+    request_text = print_records(approval_request("a"), item_start("a"), item_end("a"))
     assert request_text == "\n$ make a\n  made a\n  exit code 0\n"
-    assert printed(ended("a")) == request_text, "of a log that was cut"
-    assert printed(ended("a", state="\n[exit code 0, 0.1 s, in /w]")) == request_text, (
+    assert print_records(item_end("a")) == request_text, "of a log that was cut"
+    assert print_records(item_end("a", state="\n[exit code 0, 0.1 s, in /w]")) == request_text, (
         "of an older log"
     )
-    both = printed(asked("a"), asked("b"), begun("a"), begun("b"), ended("a"), ended("b"))
-    assert both == f"\n$ make a\n\n$ make b\n{request_text}{printed(ended('b'))}"
-    full_text = printed(asked("a"), begun("a"), ended("a", "make c"))
+    both = print_records(
+        approval_request("a"),
+        approval_request("b"),
+        item_start("a"),
+        item_start("b"),
+        item_end("a"),
+        item_end("b"),
+    )
+    assert both == f"\n$ make a\n\n$ make b\n{request_text}{print_records(item_end('b'))}"
+    full_text = print_records(approval_request("a"), item_start("a"), item_end("a", "make c"))
     assert full_text.startswith("\n$ make a\n\n$ make c\n")
 
 
 @pytest.mark.parametrize("reason", get_args(StopReason))
 def test_every_end_of_a_turn_has_words_for_people(reason: StopReason) -> None:
     turn = {"stopReason": reason, "status": "completed", "nSteps": 1}
-    text = printed({"event": {"type": "turn.completed", "turn": turn}})
+    text = print_records({"event": {"type": "turn.completed", "turn": turn}})
     assert not text.startswith(f"\n{reason} ")
     assert "Completed" not in text
 
 
 def test_a_turn_of_another_programs_log_may_lack_the_reason_for_its_end() -> None:
     turn = {"status": "failed", "nSteps": 1}
-    text = printed({"event": {"type": "turn.completed", "turn": turn}})
+    text = print_records({"event": {"type": "turn.completed", "turn": turn}})
     assert text.startswith("\nfailed · 1 step")
 
 
 @pytest.mark.parametrize("reason", get_args(PauseReason))
 def test_every_pause_has_words_for_people(reason: PauseReason) -> None:
-    text = printed({"event": {"type": "turn.paused", "reason": reason}})
+    text = print_records({"event": {"type": "turn.paused", "reason": reason}})
     assert text.startswith("\nPaused: ")
     assert f" {reason}" not in text
 
@@ -73,9 +80,9 @@ def test_a_call_that_failed_says_so_in_words_for_people() -> None:
     item: Any = {"id": "i", "kind": "toolCall", "tool": "probe", "status": "failed"}
     item["reason"] = "unknownTool"
     record = {"event": {"type": "item.completed", "item": item}}
-    assert printed(record) == "\n• probe  unknownTool\n"
+    assert print_records(record) == "\n• probe  unknownTool\n"
     item["content"] = [{"text": "There is no tool 'probe'.\nMore."}]
-    assert printed(record) == "\n• probe  failed: There is no tool 'probe'.\n"
+    assert print_records(record) == "\n• probe  failed: There is no tool 'probe'.\n"
 
 
 def test_an_answer_that_was_cut_off_says_so_outside_of_its_code() -> None:
@@ -87,6 +94,6 @@ def test_an_answer_that_was_cut_off_says_so_outside_of_its_code() -> None:
     }
     record: Any = {"event": {"type": "item.completed", "item": item | {"reason": "outcomeUnknown"}}}
     mark = "*Cut off: the daemon ended while it wrote this answer.*"
-    assert printed(record) == f"\nLike this:\n```py\nx = 1\n```\n\n{mark}\n"
+    assert print_records(record) == f"\nLike this:\n```py\nx = 1\n```\n\n{mark}\n"
     item["reason"] = "interrupted"
-    assert "Cut off" not in printed({"event": {"type": "item.completed", "item": item}})
+    assert "Cut off" not in print_records({"event": {"type": "item.completed", "item": item}})

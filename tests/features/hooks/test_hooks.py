@@ -10,10 +10,10 @@ import pytest
 from oh_daemon.features.hooks.hooks import (
     HookRun,
     Outcome,
-    combined,
+    combine_runs,
     matching,
     read_outcome,
-    rewritten,
+    rewrite_args,
     tool_names,
 )
 from oh_daemon.protocol.problems import render_problem
@@ -68,21 +68,21 @@ def test_broken_json_is_a_warning():
     assert "gave no valid JSON" in warning
 
 
-def _fired(*answers: tuple[str, str]) -> Outcome:
+def _run_hooks(*answers: tuple[str, str]) -> Outcome:
     """Return the combined outcome of hooks, each given by its scope and its answer."""
     hooks = [(HookCommand(type="command", command=a), scope) for scope, a in answers]
     runs = [HookRun("h", 0, answer, "") for _, answer in answers]
-    return combined("PreToolUse", hooks, runs)  # type: ignore[arg-type]
+    return combine_runs("PreToolUse", hooks, runs)  # type: ignore[arg-type]
 
 
 ALLOW, ASK, DENY = (_specific(permissionDecision=word) for word in ("allow", "ask", "deny"))
 
 
 def test_the_strictest_answer_counts_and_a_project_cannot_allow():
-    assert _fired(("user", ALLOW), ("project", ASK), ("user", ALLOW)).decision == "ask"
-    assert _fired(("user", ALLOW), ("project", DENY)).decision == "deny"
-    assert _fired(("user", ALLOW)).decision == "allow"
-    assert _fired(("project", ALLOW)).decision == ""
+    assert _run_hooks(("user", ALLOW), ("project", ASK), ("user", ALLOW)).decision == "ask"
+    assert _run_hooks(("user", ALLOW), ("project", DENY)).decision == "deny"
+    assert _run_hooks(("user", ALLOW)).decision == "allow"
+    assert _run_hooks(("project", ALLOW)).decision == ""
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,13 @@ def test_input_may_be_rewritten_under_either_name():
     args = {"path": "/w/a", "old_text": "x", "new_text": "y"}
     fields = ["path", "old_text", "new_text"]
     shown_args = {**args, "file_path": "/w/a", "old_string": "x", "new_string": "y"}
-    assert rewritten(args, {**shown_args, "file_path": "/w/b"}, fields) == {**args, "path": "/w/b"}
-    assert rewritten(args, {**shown_args, "new_text": "z"}, fields) == {**args, "new_text": "z"}
-    assert rewritten(args, {"file_path": "/w/b"}, fields) == {"path": "/w/b"}
-    assert rewritten(args, {"file_path": "/w/a"}, fields) == {"path": "/w/a"}
+    assert rewrite_args(args, {**shown_args, "file_path": "/w/b"}, fields) == {
+        **args,
+        "path": "/w/b",
+    }
+    assert rewrite_args(args, {**shown_args, "new_text": "z"}, fields) == {**args, "new_text": "z"}
+    assert rewrite_args(args, {"file_path": "/w/b"}, fields) == {"path": "/w/b"}
+    assert rewrite_args(args, {"file_path": "/w/a"}, fields) == {"path": "/w/a"}
 
 
 def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import call, calls, first_user_text, keyed, say
+from fake_llm import call, calls, first_user_text, say, script_by_key
 from raw_client import RawClient
 from world import World, content_of, items, text, wait_for_status
 
@@ -22,7 +22,7 @@ def script(world: World, name: str, body: str) -> str:
     return f"bash '{path}'"
 
 
-def told(world: World, name: str) -> Json:
+def hook_input(world: World, name: str) -> Json:
     return json.loads((world.home / f"{name}.told").read_text())
 
 
@@ -35,12 +35,12 @@ def answer(**specific: Any) -> str:
     return f"cat <<'E'\n{actual_answer}\nE"
 
 
-def decided(client: RawClient) -> list[tuple[str, str]]:
+def decisions(client: RawClient) -> list[tuple[str, str]]:
     events = [e["event"] for e in client.events if e["event"]["type"] == "action.decided"]
     return [(event["effect"], event["rule"]) for event in events]
 
 
-def ended(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
+def wait_for_end(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
     """Wait for the nth turn of one conversation to end."""
 
     def is_end(params: Json) -> bool:
@@ -74,11 +74,11 @@ def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: W
         "touch safe",
     )
     assert "not here" in content_of(denied)
-    assert decided(client) == [("reject", "hook: not here")]
+    assert decisions(client) == [("reject", "hook: not here")]
     assert {path.name for path in world.project.iterdir()} >= {"safe"}
     assert not (world.project / "it").exists()
     assert (world.home / "count").read_text() == "x\nx\n"
-    payload = told(world, "deny")
+    payload = hook_input(world, "deny")
     assert payload["session_id"] == conversation
     assert (payload["hook_event_name"], payload["tool_name"]) == ("PreToolUse", "Bash")
     assert payload["tool_input"]["command"] == "touch it"
@@ -108,7 +108,7 @@ def test_a_hook_asks_once_what_would_run_and_one_of_the_project_allows_nothing(
         client.request("approval/respond", {**params, "optionId": "allow-once"})
     world.turn(client)
     assert [item["status"] for item in items(client, "command")] == ["completed"] * 2
-    assert told(world, "allow")["tool_input"]["command"] == "touch it"
+    assert hook_input(world, "allow")["tool_input"]["command"] == "touch it"
     assert (world.home / "count").read_text() == "x\nx\n"
 
 
@@ -163,7 +163,7 @@ def test_hooks_add_context_and_one_keeps_the_agent_from_resting(world: World) ->
     assert "Be brief." in first
     assert "formatted" in second
     assert "Run the tests." in third
-    assert told(world, "after")["tool_response"]["output"].startswith("hi")
+    assert hook_input(world, "after")["tool_response"]["output"].startswith("hi")
 
 
 def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
@@ -181,23 +181,25 @@ def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
     first = [call("terminal", command=f"echo {n}") for n in range(6)]
     parent = [*first, call("delegate", tasks=[task]), say("Done.")]
     child = [say("It is in a.py."), say("I am sure.")]
-    world.llm.play(keyed(lambda r: first_user_text(r).split()[0], {"go": parent, "look": child}))
+    world.llm.play(
+        script_by_key(lambda r: first_user_text(r).split()[0], {"go": parent, "look": child})
+    )
     client = world.daemon(settings={"hooks": hooks})
     conversation = world.start(client)
-    assert ended(client, conversation)["finalText"] == "Done."
+    assert wait_for_end(client, conversation)["finalText"] == "Done."
     [delegate_call] = [item for item in items(client, "toolCall") if item["tool"] == "delegate"]
     assert "I am sure." in content_of(delegate_call)
-    payload = told(world, "stop")
+    payload = hook_input(world, "stop")
     assert (payload["agent_type"], payload["stop_hook_active"]) == ("explore", True)
-    assert told(world, "let")["session_id"] == conversation
+    assert hook_input(world, "let")["session_id"] == conversation
     params = {"conversationId": conversation, "instructions": "Keep the names."}
     client.request("conversation/condense", params)
-    ended(client, conversation, nth=2)
+    wait_for_end(client, conversation, nth=2)
     [item] = items(client, "condensation")
     assert (item["status"], item["reason"]) == ("cancelled", "hook")
     titles = [item["title"] for item in items(client, "notice")]
     assert titles == ["A hook wants the agent to go on", "A hook kept older steps: no"]
-    payload = told(world, "keep")
+    payload = hook_input(world, "keep")
     assert (payload["trigger"], payload["custom_instructions"]) == ("manual", "Keep the names.")
 
 
@@ -211,7 +213,7 @@ def test_a_refused_message_ends_the_turn_and_no_model_ever_gets_it(world: World)
     conversation = client.request("conversation/start", {"content": content})["conversation"]["id"]
     turn = world.turn(client)
     assert (turn["stopReason"], turn["finalText"]) == ("hook", "a password")
-    assert told(world, "refuse")["prompt"] == "/fix my login\nit is hunter2"
+    assert hook_input(world, "refuse")["prompt"] == "/fix my login\nit is hunter2"
     world.send(client, conversation, "hello")
     assert world.turn(client, nth=2)["finalText"] == "Hello."
     assert "hunter2" not in json.dumps([request.body for request in world.llm.requests])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tiktoken
-from fake_llm import call, held, say
+from fake_llm import call, hold_step, say
 from prompt_prefixes import shares
 from raw_client import RawClient
 from world import World, items
@@ -55,7 +55,7 @@ def choose(client: RawClient, conversation: str, option: str, value: str) -> Non
 def test_the_prompt_says_where_it_works_and_a_change_is_a_note_behind_it(world: World) -> None:
     gate = threading.Event()
     world.script(
-        held(call("think", thought="Well."), gate), say("Done."), say("So be it."), say("Yes.")
+        hold_step(call("think", thought="Well."), gate), say("Done."), say("So be it."), say("Yes.")
     )
     client = world.daemon()
     conversation = world.start(client, "one", options={"approval": "askRisky"})
@@ -137,7 +137,7 @@ def test_a_command_that_reads_what_is_not_saved_is_told_so(world: World) -> None
     assert [each.get("annotations") is None for each in content] == [False, True, False]
 
 
-def offered(world: World, nth: int) -> dict[str, list[str]]:
+def offered_facts(world: World, nth: int) -> dict[str, list[str]]:
     """Return the tools in the nth request, and what `edit` can do there."""
     tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])
     properties = {tool["name"]: tool["parameters"]["properties"] for tool in tools}
@@ -153,8 +153,8 @@ def test_the_mode_at_the_start_settles_the_tools_until_mode_plan_is_left(world: 
     conversation = world.start(client, options={"mode": "plan", "approval": "askNever"})
     world.turn(client)
     assert block(world, 0)["mode"].startswith("plan: look and think only")
-    assert offered(world, 0)["edit"] == ["view"]
-    assert "rename" not in offered(world, 0)
+    assert offered_facts(world, 0)["edit"] == ["view"]
+    assert "rename" not in offered_facts(world, 0)
     refusal = messages(world, 1, "tool")[-1]
     assert refusal.startswith(
         "Not allowed: mode plan is read-only. This is not: python -c may run code"
@@ -162,11 +162,11 @@ def test_the_mode_at_the_start_settles_the_tools_until_mode_plan_is_left(world: 
     choose(client, conversation, "mode", "ask")
     world.send(client, conversation, "do it")
     world.turn(client, nth=2)
-    assert "create" in offered(world, 2)["edit"]
+    assert "create" in offered_facts(world, 2)["edit"]
     assert (world.project / "new.py").exists()
     choose(client, conversation, "mode", "plan")
     world.send(client, conversation, "again")
     world.turn(client, nth=3)
-    assert offered(world, 4) == offered(world, 2)
+    assert offered_facts(world, 4) == offered_facts(world, 2)
     assert "<environment>\nmode: plan: look" in messages(world, 4, "user")[-1]
     assert "mode plan is read-only" in messages(world, 5, "tool")[-1]

@@ -52,7 +52,7 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-def waiting(client: RawClient, conversation: str) -> dict[str, Json]:
+def pending_by_uri(client: RawClient, conversation: str) -> dict[str, Json]:
     """Return what waits, by the name of the file."""
     files = client.request("changes/list", of(conversation))["files"]
     return {file["uri"].rpartition("/")[2]: file for file in files}
@@ -84,7 +84,7 @@ def test_edits_and_commands_see_each_other_and_the_disk_stays_until_all_is_lande
     assert "three" in texts
     assert not any(e["event"]["type"] == "approval.requested" for e in client.events)
     assert files_of(world) == before
-    assert {name: file["op"] for name, file in waiting(client, conversation).items()} == {
+    assert {name: file["op"] for name, file in pending_by_uri(client, conversation).items()} == {
         "a.txt": "modify",
         "b.txt": "add",
         "c.txt": "delete",
@@ -97,7 +97,7 @@ def test_edits_and_commands_see_each_other_and_the_disk_stays_until_all_is_lande
         "b.txt": "new\n",
     }
     assert (world.project / "sub/d.py").read_text() == "x = 1\n"
-    assert waiting(client, conversation) == {}
+    assert pending_by_uri(client, conversation) == {}
 
 
 def test_two_of_them_on_one_folder_do_not_see_each_other(world: World) -> None:
@@ -114,14 +114,14 @@ def test_two_of_them_on_one_folder_do_not_see_each_other(world: World) -> None:
         "one\n"
     ] * 2
     for conversation in conversations:
-        assert [*waiting(client, conversation)] == ["a.txt"]
+        assert [*pending_by_uri(client, conversation)] == ["a.txt"]
     client.request("changes/accept", of(conversations[0]))
     review_result = client.request("changes/accept", of(conversations[1]))
     assert "the same lines were changed outside" in review_result["conflicts"][0]["reason"]
     assert files_of(world) == {**before, "a.txt": "one\nfirst\n"}
-    assert waiting(client, conversations[1])["a.txt"]["state"] == "conflict"
+    assert pending_by_uri(client, conversations[1])["a.txt"]["state"] == "conflict"
     client.request("changes/revert", of(conversations[1]))
-    assert waiting(client, conversations[1]) == {}
+    assert pending_by_uri(client, conversations[1]) == {}
     world.script(view("a.txt"), say("I see."))
     world.send(client, conversations[1], "look")
     world.turn(client, nth=3)
@@ -151,7 +151,7 @@ def test_one_file_or_one_change_lands_around_what_the_user_typed_meanwhile(world
     client.request("changes/accept", of(conversation, uris=[uri]))
     lines = long.read_text().split("\n")
     assert (lines[1], lines[4], lines[9], lines[18]) == ("2", "five", "ten", "nineteen")
-    assert [*waiting(client, conversation)] == ["b.txt"]
+    assert [*pending_by_uri(client, conversation)] == ["b.txt"]
     assert not (world.project / "b.txt").exists()
 
 
@@ -169,7 +169,7 @@ def test_the_layer_outlives_a_killed_daemon_and_goes_with_the_conversation(world
     open_result = again.request("conversation/open", of(conversation))["conversation"]
     assert open_result["isolated"] == "view"
     (world.project / "a.txt").write_text("zero\none\n")
-    assert [*waiting(again, conversation)] == ["a.txt"]
+    assert [*pending_by_uri(again, conversation)] == ["a.txt"]
     world.send(again, conversation, "go on")
     world.turn(again)
     assert content_of(items(again, "command")[0]).startswith("one\ntwo\n")
@@ -193,11 +193,11 @@ def test_the_unsaved_text_is_there_from_the_start_and_changes_of_it_land_in_the_
     world.turn(editor.client)
     assert "typed" in content_of(items(editor.client, "toolCall")[0])
     assert buffer.text == "one\ntyped\n"
-    assert [*waiting(editor.client, conversation)] == ["a.txt"]
+    assert [*pending_by_uri(editor.client, conversation)] == ["a.txt"]
     editor.client.request("changes/accept", of(conversation))
     assert buffer.text == "one\nlanded\n"
     assert (world.project / "a.txt").read_text() == "one\n"
-    assert waiting(editor.client, conversation) == {}
+    assert pending_by_uri(editor.client, conversation) == {}
 
 
 def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: World) -> None:
@@ -261,12 +261,12 @@ def test_without_a_view_a_worktree_isolates_and_says_what_it_lacks(world: World)
     assert content_of(items(client, "command")[0]).startswith("one\nedited\n")
     assert "1 matching line " in content_of(items(client, "toolCall")[-1])
     assert files_of(world) == before
-    assert {*waiting(client, conversation)} == {"a.txt", "b.txt", "c.txt"}
+    assert {*pending_by_uri(client, conversation)} == {"a.txt", "b.txt", "c.txt"}
     review_result = client.request("changes/accept", of(conversation, uris=[uri(world, "b.txt")]))
     assert review_result["done"] == [uri(world, "b.txt")]
     client.request("changes/revert", of(conversation, uris=[uri(world, "c.txt")]))
     assert client.request("changes/accept", of(conversation))["conflicts"] == []
-    assert waiting(client, conversation) == {}
+    assert pending_by_uri(client, conversation) == {}
     assert files_of(world) == {**before, "a.txt": "one\nedited\n", "b.txt": "new\n"}
     client.request("conversation/delete", of(conversation))
     assert git(world.project, "worktree", "list").count("\n") == 1
@@ -374,13 +374,13 @@ def test_a_program_lands_what_it_wants(world: World) -> None:
     place = Workspace(world.project, env)
     with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
-        first, second = conversation.isolated.changes()
+        first, second = conversation.isolated_changes.changes()
         assert "+two" in (first.patch or "")
         assert second.op == "add"
         assert (world.project / "a.txt").read_text() == "one\n"
-        assert len(conversation.isolated.land(["a.txt"]).done) == 1
-        assert len(conversation.isolated.discard().done) == 1
-        assert conversation.isolated.changes() == ()
+        assert len(conversation.isolated_changes.land(["a.txt"]).done) == 1
+        assert len(conversation.isolated_changes.discard().done) == 1
+        assert conversation.isolated_changes.changes() == ()
     assert (world.project / "a.txt").read_text() == "one\ntwo\n"
     assert not (world.project / "b.txt").exists()
 
@@ -397,5 +397,5 @@ def test_a_program_is_isolated_in_a_worktree_where_there_is_no_view(world: World
     with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
         assert (world.project / "a.txt").read_text() == "one\n"
-        conversation.isolated.land()
+        conversation.isolated_changes.land()
     assert (world.project / "a.txt").read_text() == "one\ntwo\n"

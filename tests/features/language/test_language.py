@@ -143,12 +143,12 @@ def test_a_name_that_is_not_where_the_model_says_is_an_error_that_says_where_it_
     assert server.requests == []
 
 
-def refused(_params: Json) -> None:
+def refuse(_params: Json) -> None:
     raise RpcError({"code": -32803, "message": "no server for this language"})
 
 
 NONSENSE: list[Callable[[Json], Any]] = [
-    refused,
+    refuse,
     lambda _params: None,
     lambda _params: [],
     lambda _params: {"result": "here"},
@@ -225,7 +225,7 @@ def test_after_an_edit_the_agent_is_told_what_it_broke_and_nothing_else(world: W
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("answer", [refused, lambda _params: {"items": [{"uri": 1}]}])
+@pytest.mark.parametrize("answer", [refuse, lambda _params: {"items": [{"uri": 1}]}])
 def test_a_client_that_cannot_say_what_an_edit_broke_does_not_matter(
     world: World, answer: Callable[[Json], Any]
 ) -> None:

@@ -4,7 +4,7 @@ import mcp_server
 import pytest
 from fake_llm import call, say
 from leftovers import wait_until_gone
-from mcp_world import Json, daemon, offered, stand, told
+from mcp_world import Json, daemon, offered_names, stand, wait_for_notification
 from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon
@@ -15,7 +15,7 @@ def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client)
     assert world.turn(client)["finalText"] == "Three coins."
-    assert {"shop__price", "shop__order"} <= set(offered(world))
+    assert {"shop__price", "shop__order"} <= set(offered_names(world))
     [item] = items(client, "toolCall")
     assert item["title"] == "shop: price"
     assert content_of(item) == "tea costs 3 coins"
@@ -65,7 +65,7 @@ def test_the_settings_choose_among_the_tools(world: World) -> None:
     client = daemon(world, shop=some)
     world.start(client)
     world.turn(client)
-    assert offered(world) == ["shop__price"]
+    assert offered_names(world) == ["shop__price"]
 
 
 def test_what_a_tool_raises_is_told_to_the_model(world: World) -> None:
@@ -134,10 +134,10 @@ def test_a_server_that_cannot_start_says_why_and_holds_up_nothing(
 
 def test_a_server_that_never_answers_is_given_up_and_leaves_no_process(world: World) -> None:
     world.script(say("Without it."))
-    client = daemon(world, status="starting", shop={**mcp_server.silent(), "startTimeoutS": 3})
+    client = daemon(world, status="starting", shop={**mcp_server.silent_tool(), "startTimeoutS": 3})
     world.start(client)
     assert world.turn(client)["finalText"] == "Without it."
-    error = told(client, lambda server: server["status"] == "failed")["error"]
+    error = wait_for_notification(client, lambda server: server["status"] == "failed")["error"]
     assert "did not start within 3 s" in error
     child = int(error.rpartition(": ")[2])
     wait_until_gone([child])
@@ -160,7 +160,7 @@ def test_a_flood_of_tools_is_capped_and_said(world: World) -> None:
     client = daemon(world, shop=mcp_server.settings("many"))
     world.start(client)
     world.turn(client)
-    assert len(offered(world)) == 128
+    assert len(offered_names(world)) == 128
     left_out = stand(client)["leftOut"]
     assert any("longer than 64 KiB" in reason for reason in left_out)
     assert any("only 128 tools" in reason for reason in left_out)
@@ -171,12 +171,12 @@ def test_a_tool_that_changes_after_it_was_offered_is_taken_back(world: World) ->
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client)
     world.turn(client)
-    told(client, lambda server: bool(server.get("leftOut")))
+    wait_for_notification(client, lambda server: bool(server.get("leftOut")))
     world.script(say("Seen."))
     world.send(client, conversation, "And now?")
     world.turn(client, nth=2)
-    assert "shop__refund" in offered(world)
-    assert "shop__price" not in offered(world)
+    assert "shop__refund" in offered_names(world)
+    assert "shop__price" not in offered_names(world)
     assert "changed since it was first offered" in stand(client)["leftOut"][0]
 
 
@@ -223,14 +223,14 @@ def test_a_server_is_switched_off_and_on(world: World) -> None:
     assert off["servers"][0]["status"] == "disabled"
     world.send(client, conversation, "two")
     world.turn(client, nth=2)
-    assert offered(world) == []
+    assert offered_names(world) == []
     n_before = len(client.messages)
     client.request("mcp/restart", {"server": "shop"})
     # A turn waits ten seconds for a server, and a busy machine may need more for the start.
-    told(client, lambda server: server["status"] == "running", after=n_before)
+    wait_for_notification(client, lambda server: server["status"] == "running", after=n_before)
     world.send(client, conversation, "three")
     world.turn(client, nth=3)
-    assert "shop__price" in offered(world)
+    assert "shop__price" in offered_names(world)
     answer = client.error("mcp/restart", {"server": "shoe"})
     assert "no MCP server 'shoe'; known: shop" in str(answer)
 
@@ -249,7 +249,7 @@ def test_to_rename_or_delete_a_closed_conversation_starts_no_server(world: World
     world.script(say("Two."))
     world.start(client)
     world.turn(client)
-    told(client, lambda server: server["status"] == "running")
+    wait_for_notification(client, lambda server: server["status"] == "running")
 
 
 def test_a_repository_cannot_name_servers(world: World) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import mcp_server
 import pytest
 from fake_llm import call, say
-from mcp_world import Json, daemon, offered, told
+from mcp_world import Json, daemon, offered_names, wait_for_notification
 from places import TESTS
 from world import World, content_of, items
 
@@ -44,8 +44,12 @@ def test_servers_from_npm_list_and_call_their_tools(world: World, npm: Path) -> 
         everything={"command": "node", "args": [str(everything), "stdio"]},
         files={"command": "node", "args": [str(files), str(world.project)]},
     )
-    told(client, lambda server: server["name"] == "files" and server["status"] == "running")
-    told(client, lambda server: server["name"] == "everything" and server["status"] == "running")
+    wait_for_notification(
+        client, lambda server: server["name"] == "files" and server["status"] == "running"
+    )
+    wait_for_notification(
+        client, lambda server: server["name"] == "everything" and server["status"] == "running"
+    )
     world.start(client)
     assert world.turn(client)["finalText"] == "All of it."
     echo, total, image, links, resource, notes, outside = items(client, "toolCall")
@@ -67,7 +71,7 @@ def test_a_server_from_pypi_lists_and_calls_its_tools(world: World) -> None:
     client = daemon(world, git={"command": sys.executable, "args": args})
     world.start(client)
     world.turn(client)
-    assert "git__git_diff_unstaged" in offered(world)
+    assert "git__git_diff_unstaged" in offered_names(world)
     assert "new.txt" in content_of(items(client, "toolCall")[0])
 
 

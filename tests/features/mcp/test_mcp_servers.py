@@ -16,7 +16,7 @@ import mcp_server
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.mcp.connections import Surroundings, piped
+from oh_daemon.features.mcp.connections import Surroundings, connect_pipes
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.io_loop import run_on_loop
@@ -30,18 +30,18 @@ class World:
     """Servers that never get ready, and requests that are collected until `together` runs them."""
 
     def __init__(self, cwd: Path) -> None:
-        self.wanted = {"a": SILENT, "b": SILENT}
-        self.asked: list[Coroutine[Any, Any, Any]] = []
+        self.servers_wanted = {"a": SILENT, "b": SILENT}
+        self.coroutines: list[Coroutine[Any, Any, Any]] = []
         self._spawner = Spawner()
         around = Surroundings(self._spawner, os.environ, Masker(), cwd)
-        self.servers = McpServers(self._ask, lambda: self.wanted, around)
+        self.servers = McpServers(self._ask, lambda: self.servers_wanted, around)
 
     def _ask(self, coroutine: Coroutine[Any, Any, Any], cancel: object) -> Any:  # noqa: ARG002 - the port's shape.
-        self.asked.append(coroutine)
+        self.coroutines.append(coroutine)
 
     async def together(self) -> None:
         """Run the collected requests side by side."""
-        pending, self.asked = self.asked, []
+        pending, self.coroutines = self.coroutines, []
         await asyncio.gather(*pending)
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ def test_two_conversations_may_find_other_settings_at_once(tmp_path: Path) -> No
         world = World(tmp_path)
         world.servers.begin()
         await world.together()
-        world.wanted = {"c": SILENT}
+        world.servers_wanted = {"c": SILENT}
         world.servers.begin()
         world.servers.begin()
         await world.together()
@@ -97,11 +97,11 @@ def test_a_server_that_is_not_up_at_the_start_is_tried_again_and_nobody_waits_fo
     around = Surroundings(spawner, os.environ, Masker(), tmp_path)
     servers = McpServers(run_on_loop, lambda: settings_by_name, around)
 
-    def look() -> None:
+    def look_up() -> None:
         for info in servers.infos():
             {"running": is_up, "failed": has_failed}.get(info.status, threading.Event()).set()
 
-    servers.on_change = look
+    servers.on_change = look_up
     servers.begin()
     assert has_failed.wait(WITHIN_S)
     program.write_text(f"#!/bin/sh\nexec {sys.executable} {mcp_server.__file__}\n")
@@ -131,7 +131,7 @@ def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(
         return processes[0]
 
     async def start() -> None:
-        async with piped(spawn, deque[str](), lambda: None):
+        async with connect_pipes(spawn, deque[str](), lambda: None):
             raise AssertionError("it was stopped before")
 
     async def check() -> None:

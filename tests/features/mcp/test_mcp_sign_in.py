@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fake_llm import call, say
-from mcp_world import browse, daemon, serving, stand, told, vault
+from mcp_world import browse, daemon, serving, stand, vault, wait_for_notification
 from raw_client import RawClient
 from world import World, content_of, items
 
@@ -23,7 +23,7 @@ def begin(client: RawClient) -> str:
     return client.request("mcp/authenticate", {"server": "vault"})["url"]
 
 
-def kept(world: World) -> list[Path]:
+def kept_paths(world: World) -> list[Path]:
     """Return the files kept about servers, also by daemons of other tests, which share the home."""
     return list((world.home / "state/mcp").glob("*.json"))
 
@@ -80,13 +80,15 @@ def test_a_public_server_cannot_send_us_into_the_users_network(
         vault = {"url": "http://vault.example/mcp"}
         client = daemon(world, status="authRequired", vault=vault)
         assert "url" not in client.request("mcp/authenticate", {"server": "vault"})
-        status = told(client, lambda server: "error" in server and server["status"] == "failed")
+        status = wait_for_notification(
+            client, lambda server: "error" in server and server["status"] == "failed"
+        )
         assert direct == []
         assert "on this machine or in its network" in status["error"]
 
 
 def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) -> None:
-    other_paths = kept(world)
+    other_paths = kept_paths(world)
     world.script(say("Not yet."))
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
@@ -97,7 +99,7 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
         assert notice["title"] == "The MCP server 'vault' is left out"
 
         assert "go back to where you came from" in browse(begin(client))
-        told(client, lambda server: server["status"] == "running")
+        wait_for_notification(client, lambda server: server["status"] == "running")
         world.script(call("vault__open_vault"), say("Gold."))
         world.send(client, conversation, "And now?")
         world.turn(client, nth=2)
@@ -105,7 +107,7 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
 
         second = daemon(world, vault=settings)
         assert stand(second, "vault")["status"] == "running"
-    [file] = set(kept(world)).difference(other_paths)
+    [file] = set(kept_paths(world)).difference(other_paths)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     tokens = json.loads(file.read_bytes())["tokens"]
     logs = [world.log_of(conversation), world.home / "daemon.log"]
@@ -114,12 +116,12 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
 
 
 def test_an_old_token_is_refreshed_for_all_daemons_without_the_user(world: World) -> None:
-    other_paths = kept(world)
+    other_paths = kept_paths(world)
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
         browse(begin(client))
-        told(client, lambda server: server["status"] == "running")
-        [file] = set(kept(world)).difference(other_paths)
+        wait_for_notification(client, lambda server: server["status"] == "running")
+        [file] = set(kept_paths(world)).difference(other_paths)
         first = json.loads(file.read_bytes())
         file.write_text(json.dumps({**first, "expiresAt": 1}))
         second = daemon(world, vault=settings)
@@ -141,7 +143,7 @@ def test_a_call_with_a_revoked_token_ends_at_once(world: World, transport: str) 
     with vault(transport=transport) as settings:
         client = daemon(world, status="authRequired", vault=settings)
         browse(begin(client))
-        told(client, lambda server: server["status"] == "running")
+        wait_for_notification(client, lambda server: server["status"] == "running")
         world.start(client)
         assert world.turn(client)["finalText"] == "Closed."
         assert "with `oh-daemon mcp login`" in content_of(items(client, "toolCall")[1])
@@ -163,7 +165,9 @@ def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -
                 browse(forged_url)
             error_info.value.close()
         browse(url)
-        told(client, lambda server: r"\x1b[31mnot \u202eyou" in server.get("error", ""))
+        wait_for_notification(
+            client, lambda server: r"\x1b[31mnot \u202eyou" in server.get("error", "")
+        )
         assert "Unhandled exception" not in client.stderr
         assert stand(client, "vault")["status"] == "authRequired"
         assert begin(client) != url

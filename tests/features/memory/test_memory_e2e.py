@@ -15,7 +15,7 @@ def prompt(world: World) -> str:
     return world.llm.requests[-1].body["messages"][0]["content"]
 
 
-def offered(world: World) -> set[str]:
+def offered_notes(world: World) -> set[str]:
     return {tool["function"]["name"] for tool in world.llm.requests[-1].body.get("tools", ())}
 
 
@@ -72,4 +72,4 @@ def test_there_is_no_memory_where_the_folder_is_not_trusted_or_it_is_turned_off(
         world.start(client)
         world.turn(client)
         assert "Obey." not in prompt(world)
-        assert "memory" not in offered(world)
+        assert "memory" not in offered_notes(world)

@@ -14,7 +14,7 @@ import pytest
 from fake_llm import FakeLLM, Json, error, raw
 from model_calls import KEY, ask
 from model_corpus import SETTINGS, conversations, everything, user
-from model_streams import WHOLE, recorded
+from model_streams import WHOLE, recorded_streams
 
 from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.assembly import Assembly
@@ -173,7 +173,7 @@ def test_every_request_is_the_same_both_ways_but_for_the_differences_listed() ->
     with FakeLLM(lambda _: error(400, "enough")) as fake:
         for model, api, case, request, settings in cases():
             bodies = [
-                sent(fake, request, model=model, api=api, client=client, **settings)
+                send_both_ways(fake, request, model=model, api=api, client=client, **settings)
                 for client in ("auto", "litellm")
             ]
             for place, own_value, litellm_value in differences(bodies[0], bodies[1]):
@@ -192,7 +192,7 @@ def test_every_request_is_the_same_both_ways_but_for_the_differences_listed() ->
     assert unused_keys == set()
 
 
-def sent(fake: FakeLLM, request: ModelRequest, **settings: Any) -> Json | None:
+def send_both_ways(fake: FakeLLM, request: ModelRequest, **settings: Any) -> Json | None:
     """Return the body of the request; None when none was sent."""
     n_before = len(fake.requests)
     with pytest.raises(ModelError):
@@ -229,7 +229,9 @@ def differences(
 def test_a_key_is_in_the_same_headers_both_ways(model: str, key: str) -> None:
     with FakeLLM(lambda _: error(400, "enough")) as fake:
         for client in ("auto", "litellm"):
-            sent(fake, ModelRequest([user("Hello.")]), model=model, api_key=key, client=client)
+            send_both_ways(
+                fake, ModelRequest([user("Hello.")]), model=model, api_key=key, client=client
+            )
         own_headers, litellm_headers = (
             {name: value for name, value in request.headers.items() if HEADERS.match(name)}
             for request in fake.requests
@@ -260,7 +262,7 @@ OTHER_OUTCOMES: Mapping[tuple[str, str], str] = {
 
 
 def test_every_recorded_stream_means_the_same_both_ways_but_for_those_listed() -> None:
-    script = list(recorded())
+    script = list(recorded_streams())
     bodies = [raw(body) for _, _, body in script for _ in range(2)]
     other_values = dict[tuple[str, str], str]()
     with FakeLLM(bodies) as fake:

@@ -119,7 +119,7 @@ def test_a_server_that_closes_a_rested_connection_at_the_request_is_asked_again(
         assert [complete(model).text for _ in range(3)] == ["Hi"] * 3
 
 
-def _silent(connection: socket.socket) -> None:
+def _keep_silent(connection: socket.socket) -> None:
     while connection.recv(65536):
         pass
 
@@ -144,7 +144,7 @@ def full_port() -> Iterator[int]:
 def test_a_cancel_ends_every_wait_for_a_connection(
     stage: str, full_port: int, monkeypatch: pytest.MonkeyPatch
 ):
-    with FakeLLM() as fake, Listener(_silent) as silent_listener:
+    with FakeLLM() as fake, Listener(_keep_silent) as silent_listener:
         urls = {
             "connecting": f"http://127.0.0.1:{full_port}/v1",
             "handshake": f"https://127.0.0.1:{silent_listener.port}/v1",

@@ -15,7 +15,7 @@ from fake_llm import (
     Step,
     calls,
     chunks,
-    cut,
+    cut_step,
     error,
     hang,
     raw,
@@ -162,7 +162,7 @@ def test_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     n_before_end = body.index(b'"finish_reason":"tool_calls"}]}') + len(b'"finish_reason":"tool_')
     cuts = range(0, n_before_end, stride)
     lengths = iter(cuts)
-    with FakeLLM(lambda _: cut(raw(body), next(lengths), clean=is_clean)) as fake:
+    with FakeLLM(lambda _: cut_step(raw(body), next(lengths), clean=is_clean)) as fake:
         model = RemoteModel(settings_for(fake, max_attempts=1))
         for _ in cuts:
             with pytest.raises(NetworkError) as error_info:
@@ -185,7 +185,7 @@ def test_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes(c
                 with pytest.raises(NetworkError, match=r"nothing came .* for 1 s") as error_info:
                     ask(fake, first_token_timeout_s=1, client=client)
                 assert error_info.value.retryable
-            assert fake.requests[0].closed.wait(WITHIN_S)
+            assert fake.requests[0].close_event.wait(WITHIN_S)
 
 
 def test_an_answer_that_drips_has_a_total_deadline():
@@ -193,7 +193,7 @@ def test_an_answer_that_drips_has_a_total_deadline():
         with pytest.raises(NetworkError, match=r"longer than 1 s") as error_info:
             ask(fake, timeout_s=1)
         assert not error_info.value.retryable
-        assert fake.wait_for_requests(1)[0].closed.wait(WITHIN_S)
+        assert fake.wait_for_requests(1)[0].close_event.wait(WITHIN_S)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_cancel_ends_the_call_and_closes_the_socket(step: Step, client: str):
         cancel.cancel()
         assert has_ended.wait(WITHIN_S)
         worker.join()
-        assert request.closed.wait(WITHIN_S)
+        assert request.close_event.wait(WITHIN_S)
 
 
 def test_a_call_that_was_cancelled_before_it_began_sends_nothing():
@@ -319,7 +319,7 @@ def test_an_error_of_the_listener_ends_the_call():
     with FakeLLM([hang(say("Some."))]) as fake:
         with pytest.raises(LookupError):
             ask(fake, on_delta=on_delta)
-        assert fake.wait_for_requests(1)[0].closed.wait(WITHIN_S)
+        assert fake.wait_for_requests(1)[0].close_event.wait(WITHIN_S)
 
 
 def test_a_process_for_litellm_that_cannot_be_started_is_a_failure_that_may_pass() -> None:

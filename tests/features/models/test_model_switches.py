@@ -10,7 +10,7 @@ import pytest
 from core_world import SECRET, Work, at_work, tool
 from fake_llm import Json, Step, calls, reason, say
 from fake_llm import call as calling
-from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
+from model_calls import anthropic_block, claude, thinking_chunk, thinking_sent, tool_use
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
@@ -40,8 +40,10 @@ def switching(script: Sequence[Step], **other_fields: Json) -> Generator[Work]:
 
 def test_signed_thinking_goes_back_unmodified_and_to_its_own_model_only():
     script = [
-        claude(thought("Hm \u2028."), tool_use("toolu_1", "echo", words="a"), stop="tool_use"),
-        claude(thought("Oh."), tool_use("toolu_2", "switch", to="fake"), stop="tool_use"),
+        claude(
+            thinking_chunk("Hm \u2028."), tool_use("toolu_1", "echo", words="a"), stop="tool_use"
+        ),
+        claude(thinking_chunk("Oh."), tool_use("toolu_2", "switch", to="fake"), stop="tool_use"),
         reason("Private.", calling("switch", to="claude")),
         claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
         claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
@@ -65,7 +67,9 @@ def test_signed_thinking_goes_back_unmodified_and_to_its_own_model_only():
 def test_thinking_that_holds_a_secret_is_masked_in_the_log_and_not_sent_back_changed():
     script = [
         claude(
-            thought(f"It is {SECRET}."), tool_use("toolu_1", "echo", words="a"), stop="tool_use"
+            thinking_chunk(f"It is {SECRET}."),
+            tool_use("toolu_1", "echo", words="a"),
+            stop="tool_use",
         ),
         claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
     ]
@@ -76,7 +80,7 @@ def test_thinking_that_holds_a_secret_is_masked_in_the_log_and_not_sent_back_cha
         assert thinking_sent(work.llm.requests[1].body) == []
 
 
-def written(*call_list: Json) -> str:
+def written_calls(*call_list: Json) -> str:
     return "\n".join(
         f"<tool_call>\n{json.dumps(call_fields)}\n</tool_call>" for call_fields in call_list
     )
@@ -87,8 +91,8 @@ def test_a_conversation_goes_from_functions_to_text_and_back():
     back = {"name": "switch", "arguments": {"to": "fake"}}
     script = [
         calls(calling("echo", words="a"), calling("switch", to="plain")),
-        say(f"Two.\n{written(*in_text)}", n_chunks=9),
-        say(written(back)),
+        say(f"Two.\n{written_calls(*in_text)}", n_chunks=9),
+        say(written_calls(back)),
         calling("echo", words="d"),
         say("Done."),
     ]

@@ -66,7 +66,7 @@ def test_a_call_costs_what_litellm_says() -> None:
                 # Without a price litellm says that it costs nothing, and we that it is not known.
                 own_cost, litellm_cost = (
                     cost_usd(entry, usage, now) or 0.0,
-                    _theirs(key, entry, usage, now),
+                    _litellm_cost(key, entry, usage, now),
                 )
                 if not math.isclose(own_cost, litellm_cost, rel_tol=1e-9, abs_tol=1e-15):
                     differing.add(key)
@@ -81,7 +81,7 @@ def _counts_otherwise(key: str, entry: Json) -> bool:
     return entry["litellm_provider"] == "perplexity" or no_price or key in PRICED_BY_ANOTHER_ENTRY
 
 
-def _theirs(key: str, entry: Json, usage: Usage, now: datetime) -> float:
+def _litellm_cost(key: str, entry: Json, usage: Usage, now: datetime) -> float:
     from litellm import Usage as TheirUsage  # noqa: PLC0415 - load_litellm imports it rightly.
     from litellm._internal_context import pinned_billing_time  # noqa: PLC0415
 

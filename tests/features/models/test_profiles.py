@@ -39,7 +39,7 @@ class Endpoint:
         return complete(self.models.model_for(name), request, on_retry=self.retries.append)
 
     @property
-    def asked(self) -> list[str]:
+    def requested_models(self) -> list[str]:
         return [request.body["model"] for request in self.llm.requests]
 
 
@@ -87,12 +87,16 @@ def test_a_fallback_answers_when_the_first_does_not_and_the_first_rests(refusal:
     profiles = {"work": profile("a", "openai/b", "spare"), "spare": profile("c")}
     with endpoint({"profiles": profiles}, {"a": refusal, "b": refusal}) as at:
         answer = at.ask("work")
-        assert (answer.text, answer.model, at.asked) == ("c", "openai/c", ["a", "b", "c"])
+        assert (answer.text, answer.model, at.requested_models) == (
+            "c",
+            "openai/c",
+            ["a", "b", "c"],
+        )
         retries = [(retry.model, retry.attempt, retry.max_attempts) for retry in at.retries]
         assert retries == [("openai/b", 2, 3), ("spare", 3, 3)]
         assert all("scripted error" in retry.error.message for retry in at.retries)
         assert at.ask("work").text == "c"
-        assert at.asked[3:] == ["c"]
+        assert at.requested_models[3:] == ["c"]
 
 
 def test_the_last_error_counts_and_then_all_are_tried_again() -> None:
@@ -102,7 +106,7 @@ def test_the_last_error_counts_and_then_all_are_tried_again() -> None:
         for _ in range(2):
             with pytest.raises(RateLimitError):
                 at.ask("work")
-        assert at.asked == ["a", "b"] * 2
+        assert at.requested_models == ["a", "b"] * 2
 
 
 def test_an_overflow_goes_to_a_wider_model_only_and_puts_none_to_rest() -> None:
@@ -116,7 +120,7 @@ def test_an_overflow_goes_to_a_wider_model_only_and_puts_none_to_rest() -> None:
         assert [at.ask("work").text for _ in range(2)] == ["c", "c"]
         with pytest.raises(ContextWindowExceededError):
             at.ask("stuck")
-        assert at.asked == ["a", "c", "a", "c", "a"]
+        assert at.requested_models == ["a", "c", "a", "c", "a"]
 
 
 def test_names_that_lead_back_to_themselves_are_refused_with_the_way() -> None:
@@ -145,7 +149,7 @@ RULES = [
 ]
 
 
-def said(text: str) -> list[Json]:
+def message_output(text: str) -> list[Json]:
     return [{"role": "user", "content": text}]
 
 
@@ -159,8 +163,8 @@ def said(text: str) -> list[Json]:
         ({"models": ["small"]}, LONG, "small"),
         ({"models": ["dear", "large", "small"], "pick": "cheapest"}, HELLO, "large"),
         ({"models": ["seeing", "dear"], "pick": "cheapest"}, HELLO, "dear"),
-        ({"models": ["large"], "rules": RULES}, said("please think hard"), "dear"),
-        ({"models": ["large"], "rules": RULES}, said("think"), "large"),
+        ({"models": ["large"], "rules": RULES}, message_output("please think hard"), "dear"),
+        ({"models": ["large"], "rules": RULES}, message_output("think"), "large"),
         ({"models": ["large"], "rules": RULES}, SEEN, "seeing"),
     ],
 )
@@ -169,14 +173,14 @@ def test_a_router_lets_the_model_answer_that_its_settings_say(
 ) -> None:
     with endpoint({"profiles": PROFILES, "routers": {"r": router}}) as at:
         answer = at.ask("r", ModelRequest(messages=messages))
-        assert (at.asked, answer.model) == ([expected], f"openai/{expected}")
+        assert (at.requested_models, answer.model) == ([expected], f"openai/{expected}")
 
 
 def test_a_router_looks_at_what_a_call_is_for_and_has_the_widest_window() -> None:
     router = {"models": ["large", "small"], "rules": RULES}
     with endpoint({"profiles": PROFILES, "routers": {"r": router}}) as at:
         at.ask("r", ModelRequest(messages=HELLO, purpose="title"))
-        assert at.asked == ["small"]
+        assert at.requested_models == ["small"]
         assert at.models.model_for("r").traits.context_window == 100_000
 
 
@@ -186,7 +190,7 @@ def test_a_random_router_tries_all_but_keeps_to_one_in_a_conversation() -> None:
         for n in range(12):
             for _ in range(2):
                 at.ask("r", ModelRequest(messages=HELLO, cache_key=f"conversation {n}"))
-        pairs = list(zip(at.asked[::2], at.asked[1::2], strict=True))
+        pairs = list(zip(at.requested_models[::2], at.requested_models[1::2], strict=True))
     assert all(first == second for first, second in pairs)
     assert len(set(pairs)) > 1
 
@@ -213,7 +217,7 @@ def test_profiles_and_routers_are_offered_first_and_by_kind() -> None:
         "routers": {"r": {"models": ["p"]}},
     }
     with endpoint(settings) as at:
-        model_infos = at.models.listed()
+        model_infos = at.models.model_infos()
     assert [(info.id, info.kind, info.label) for info in model_infos[:3]] == [
         ("p", "profile", "p"),
         ("r", "router", "r"),

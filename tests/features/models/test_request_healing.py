@@ -16,7 +16,7 @@ from fake_llm import FakeLLM, Json, Step, error, raw_call, say
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_calls import ask, complete, retrying
-from model_corpus import A, answer, image, made, result, text, user
+from model_corpus import A, answer, call_of, image, result, text, user
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
@@ -77,7 +77,7 @@ def conversations(draw: st.DrawFn) -> list[Json]:
         names = draw(st.lists(st.sampled_from(NAMES), max_size=3))
         ids = [draw(st.sampled_from([f"call_{n}_{k}", f"call|{n}{k}__thought__c2ln"]))
                for k in range(len(names))]  # fmt: skip
-        made_calls = [made(ids[k], name, command="ls") for k, name in enumerate(names)]
+        made_calls = [call_of(ids[k], name, command="ls") for k, name in enumerate(names)]
         thought: Json = draw(st.sampled_from(THOUGHTS))
         said = draw(st.sampled_from(["I look.", None] if names else ["I look."]))
         messages.append(answer(said, *made_calls, **thought))

@@ -7,7 +7,20 @@ import json
 from typing import Any
 
 import pytest
-from fake_llm import FakeLLM, Json, Step, calls, cut, error, hang, raw, raw_call, reason, reply, say
+from fake_llm import (
+    FakeLLM,
+    Json,
+    Step,
+    calls,
+    cut_step,
+    error,
+    hang,
+    raw,
+    raw_call,
+    reason,
+    reply,
+    say,
+)
 from fake_llm import call as calling
 from model_calls import HELLO, KEY, TOOL, ask, complete, retrying
 
@@ -106,7 +119,7 @@ def test_parts_that_come_whole_and_reasoning_without_content_are_understood():
     assert answer.thinking_blocks == ()
 
 
-def failed(code: str) -> Step:
+def failed_step(code: str) -> Step:
     problem = {"code": code, "message": "It went wrong."}
     event = {"type": "response.failed", "response": {"id": "r", "error": problem}}
     return raw(f"data: {json.dumps(event)}\n\n".encode())
@@ -120,15 +133,15 @@ def failed(code: str) -> Step:
         (error(429, "slow down", {"retry-after": "7"}), e.RateLimitError, True),
         (error(503, "no"), e.NetworkError, True),
         (error(400, "no", code="context_length_exceeded"), e.ContextWindowExceededError, False),
-        (failed("context_length_exceeded: too many tokens"), e.NetworkError, True),
-        (failed("rate_limit_exceeded"), e.RateLimitError, True),
-        (failed("invalid_prompt"), e.ModelError, False),
+        (failed_step("context_length_exceeded: too many tokens"), e.NetworkError, True),
+        (failed_step("rate_limit_exceeded"), e.RateLimitError, True),
+        (failed_step("invalid_prompt"), e.ModelError, False),
         (raw(b'data: {"type": "error", "message": "Oh.", "code": "server_error"}\n\n'),
          e.NetworkError, True),
         (raw(b'data: {"type": "response.completed"}\n\n'), e.NetworkError, True),
         (raw(b'data: {"type": "response.output_item.done", "item": 5}\n\n'), e.NetworkError, True),
-        (cut(calling("terminal"), 400), e.NetworkError, True),
-        (cut(calling("terminal"), 400, clean=True), e.NetworkError, True),
+        (cut_step(calling("terminal"), 400), e.NetworkError, True),
+        (cut_step(calling("terminal"), 400, clean=True), e.NetworkError, True),
         (reply(200, {"detail": "Log in"}), e.ModelError, False),
         (reply(307, b"", {"location": "http://127.0.0.1:9/v1/responses"}), e.ModelError, False),
     ],
@@ -148,7 +161,7 @@ def test_a_failed_attempt_is_tried_again_and_a_silent_stream_has_a_deadline():
         model = retrying(fake, api="responses", first_token_timeout_s=2)
         assert complete(model, on_retry=retries.append).text == "Hello."
         assert len(retries) == 2
-        assert fake.requests[1].closed.wait(90)
+        assert fake.requests[1].close_event.wait(90)
 
 
 def test_a_provider_without_the_api_is_told_to_choose_chat():

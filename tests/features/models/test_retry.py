@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from fake_llm import FakeLLM, Step, call, cut, error, raw, reason, say
+from fake_llm import FakeLLM, Step, call, cut_step, error, raw, reason, say
 from model_calls import complete, retrying
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
@@ -57,7 +57,7 @@ def test_the_last_failure_is_raised_when_no_attempt_is_left(status: int, kind: t
 
 def test_each_new_attempt_is_announced_before_its_deltas():
     parts: list[ModelDelta | Retry] = []
-    broken_step = cut(say("Lost."), 500)
+    broken_step = cut_step(say("Lost."), 500)
     with FakeLLM([broken_step, say("Kept.")]) as fake:
         answer = complete(retrying(fake, 3), on_delta=parts.append, on_retry=parts.append)
     assert answer.text == "Kept."

@@ -34,7 +34,7 @@ WATCHED: dict[Any, str] = {
     context.render_batch: "rendered",
     context.size_of: "counted",
     prepared.prepare_messages: "prepared",
-    dialects.encoded: "encoded",
+    dialects.encode_body: "encoded",
     Masker.mask: "masked",
 }
 MASKED = {
@@ -45,12 +45,12 @@ MASKED = {
 
 
 @contextmanager
-def counted() -> Generator[dict[str, Counter[str]]]:
+def count_calls() -> Generator[dict[str, Counter[str]]]:
     """Count how often each mark is in what threads that start here give to what is watched."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     names = {function.__code__: name for function, name in WATCHED.items()}
 
-    def look(frame: Any, event: str, _arg: object) -> None:
+    def trace(frame: Any, event: str, _arg: object) -> None:
         name = names.get(frame.f_code) if event == "call" else None
         if name is not None:
             actual_names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
@@ -58,7 +58,7 @@ def counted() -> Generator[dict[str, Counter[str]]]:
                 set(MARK.findall(repr([frame.f_locals[each] for each in actual_names])))
             )
 
-    threading.setprofile(look)
+    threading.setprofile(trace)
     try:
         yield counts
     finally:
@@ -73,7 +73,7 @@ def test_each_message_is_prepared_counted_and_encoded_once_in_300_steps() -> Non
     look_tool = tool(
         "look", lambda at: at.replace("ask", "got"), at={"type": "string"}, read_only=True
     )
-    with counted() as counts, at_work(script, look_tool, max_steps=N_STEPS + 1) as work:
+    with count_calls() as counts, at_work(script, look_tool, max_steps=N_STEPS + 1) as work:
         work.run()
         items = work.conversation.state.items
         last = work.llm.requests[-1]
@@ -91,7 +91,7 @@ def test_each_message_is_prepared_counted_and_encoded_once_in_300_steps() -> Non
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
 
-def grown(model: str) -> Iterator[list[Json]]:
+def growing_requests(model: str) -> Iterator[list[Json]]:
     """Yield the messages of one request after the other, as a conversation grows and is cut."""
     messages: list[Json] = [
         {"role": "system", "content": "Be good."},
@@ -151,7 +151,7 @@ def test_a_body_written_piece_by_piece_says_what_one_made_from_scratch_says(
     function = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
     tools = [{"type": "function", "function": function}]
     cache = EncodedMessages()
-    for messages in grown(model):
+    for messages in growing_requests(model):
         call = Call(ModelRequest(messages, tools), settings, can, provider)
         body = json.loads(encoded_body(dialect, call, cache))
-        assert body == json.loads(dialects.encoded(dialect.body(call)))
+        assert body == json.loads(dialects.encode_body(dialect.body(call)))

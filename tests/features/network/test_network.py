@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 from fake_llm import call, say
-from host_approvals import Json, answer, approvals, asked, one_host
+from host_approvals import Json, answer, approvals, one_host, wait_for_host_approval
 from network_hosts import host
 from raw_client import RawClient
 from world import World, content_of, items
@@ -31,7 +31,9 @@ def ports_told(client: RawClient, ports: list[Json]) -> Json:
     return client.wait_for(is_told)["params"]
 
 
-def seen(world: World, client: RawClient, *commands: str, options: Json | None = None) -> list[str]:
+def run_commands(
+    world: World, client: RawClient, *commands: str, options: Json | None = None
+) -> list[str]:
     """Run commands, one in each step, and return what the model is told of each."""
     world.script(*(call("terminal", command=command) for command in commands), say("Done."))
     world.start(client, options=options or {"approval": "askNever"})
@@ -46,7 +48,7 @@ def test_a_host_that_the_setting_names_is_reached_and_no_other(
     with host(tmp_path) as port, host(tmp_path) as other_port:
         client = world.daemon(settings={**VIEW, "hosts": [f"127.0.0.1:{port}"]})
         get, tunnel = "curl -sS --noproxy ''", "curl -sS -p --noproxy ''"
-        outputs = seen(
+        outputs = run_commands(
             world,
             client,
             f"{get} http://127.0.0.1:{port}/page && {tunnel} http://127.0.0.1:{port}/page",
@@ -75,7 +77,7 @@ def test_a_new_host_is_asked_about_while_the_command_waits_and_once_per_conversa
         world.script(call("terminal", **get), call("terminal", **again), say("Done."))
         client = world.daemon(settings=VIEW)
         conversation = world.start(client, options=ASKS)
-        approval = asked(client)
+        approval = wait_for_host_approval(client)
         assert approval["title"] == "Let commands connect to one.test?"
         assert approval["subject"] == {"kind": "host", "host": "one.test", "port": 80}
         assert approval["reason"] == "`curl -sS http://one.test/a` connects to one.test"
@@ -104,7 +106,7 @@ def test_a_host_that_the_user_rejects_is_refused_once_for_the_turn_with_his_word
         world.script(call("terminal", command=get), say("Done."))
         client = world.daemon(settings=VIEW)
         world.start(client, options=ASKS)
-        answer(client, asked(client), "reject", feedback="use the mirror")
+        answer(client, wait_for_host_approval(client), "reject", feedback="use the mirror")
         world.turn(client)
     [content] = (content_of(item) for item in items(client, "command"))
     assert content.startswith(
@@ -121,7 +123,7 @@ def test_an_interrupt_withdraws_the_question_about_a_host_and_ends_the_command(
         world.script(call("terminal", command="curl -sS http://one.test/"))
         client = world.daemon(settings=VIEW)
         conversation = world.start(client, options=ASKS)
-        approval = asked(client)
+        approval = wait_for_host_approval(client)
         client.request("conversation/interrupt", {"conversationId": conversation})
         resolution = client.wait_for_event("approval.resolved")["event"]
         assert resolution["approvalId"] == approval["id"]
@@ -138,7 +140,7 @@ def test_a_question_about_a_host_ends_with_a_killed_daemon(world: World) -> None
         world.script(call("terminal", command="curl -sS http://one.test/"))
         client = world.daemon(settings=VIEW)
         conversation = world.start(client, options=ASKS)
-        asked(client)
+        wait_for_host_approval(client)
         client.process.kill()
         client.process.wait()
         again = world.daemon(settings=VIEW)
@@ -152,7 +154,7 @@ def test_nobody_is_asked_with_ask_never_and_full_reaches_what_is_public(world: W
     with one_host(world):
         client = world.daemon(settings=VIEW)
         get = "curl -sS http://one.test/a; curl -sS http://10.99.99.99/"
-        [output] = seen(world, client, get)
+        [output] = run_commands(world, client, get)
         assert output.count("the user is not asked") == 4
         world.script(call("terminal", command=get), say("Done."))
         world.start(client, options={"mode": "full"})
@@ -172,7 +174,7 @@ def test_package_registries_are_one_question_and_include_the_users_mirrors(world
         world.script(call("terminal", command=get), say("Done."))
         client = world.daemon(settings=VIEW)
         world.start(client, options=ASKS)
-        approval = asked(client)
+        approval = wait_for_host_approval(client)
         assert approval["title"].startswith("Let commands connect to the package registries (pip,")
         hosts = approval["subject"]["hosts"]
         assert {*PUBLIC, "npm.mirror.test:8081"} <= set(hosts)
@@ -199,7 +201,7 @@ attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 attempt("unix", lambda: socket.socketpair())
 attempt("proxy", lambda: tcp(("127.0.0.1", 3128)))
 """
-    [output] = seen(world, client, f"python3 -c '{script}'")
+    [output] = run_commands(world, client, f"python3 -c '{script}'")
     assert output.splitlines()[:7] == [
         *("tcp refused", "tcp6 refused", "udp refused", "dns refused", "raw refused"),
         *("unix done", "proxy done"),
@@ -221,7 +223,7 @@ def test_a_service_of_this_machine_is_asked_about_and_reached_under_its_address(
         )
         client = world.daemon(settings=VIEW)
         world.start(client, options=ASKS)
-        approval = asked(client)
+        approval = wait_for_host_approval(client)
         assert approval["title"] == f"Let commands connect to {place} on this machine?"
         assert approval["subject"] == {"kind": "host", "host": "127.0.0.1", "port": port}
         answer(client, approval, "allow-conversation")
@@ -270,7 +272,7 @@ def test_pip_npm_and_git_work_through_the_proxy(world: World) -> None:
         publish_git(folder)
         client = world.daemon(settings={**VIEW, "hosts": ["*.test"]})
         pip = f"{sys.executable} -m pip download --no-deps --no-cache-dir -d wheels"
-        outputs = seen(
+        outputs = run_commands(
             world,
             client,
             f"{pip} --index-url http://one.test/simple --trusted-host one.test demo && ls wheels",

@@ -4,7 +4,16 @@ import os
 import signal
 
 import pytest
-from applying import ADDS, ASKS, VIEW, allowed_after_a_kill, answer, asked, files_of, project_of
+from applying import (
+    ADDS,
+    ASKS,
+    VIEW,
+    allowed_after_a_kill,
+    answer,
+    files_of,
+    project_of,
+    wait_for_approval,
+)
 from editor import Buffer, Editor
 from fake_llm import call, say
 from world import World, content_of, items
@@ -21,7 +30,7 @@ def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands
     world.script(call("terminal", command=ADDS), say("Done."))
     client = world.daemon(settings=VIEW)
     world.start(client, options=ASKS)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
     assert approval["title"] == "Keep changes to 3 files"
     changes = approval["subject"]["changes"]
@@ -57,7 +66,7 @@ def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(worl
     )
     client = world.daemon(settings=VIEW)
     world.start(client, options=ASKS)
-    answer(client, asked(client), "reject", feedback="not now")
+    answer(client, wait_for_approval(client), "reject", feedback="not now")
     world.turn(client)
     first, second = items(client, "command")
     assert first["status"] == "completed"
@@ -134,7 +143,7 @@ def test_changes_that_wait_outlive_a_killed_daemon_and_land_after_it(world: Worl
     world.script(call("terminal", command=ADDS), say("Done."))
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
-    asked(client)
+    wait_for_approval(client)
     again = allowed_after_a_kill(world, client, conversation)
     assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
     [item] = items(again, "command")
@@ -163,7 +172,7 @@ def test_running_outside_is_asked_each_time_with_the_reason(world: World) -> Non
     client = world.daemon(settings=VIEW)
     world.start(client, options={"approval": "askNever"})
     for nth in (1, 2):
-        approval = asked(client, nth)
+        approval = wait_for_approval(client, nth)
         assert approval["subject"]["outside"] == "it needs the disk"
         assert [option["id"] for option in approval["options"]] == ["allow-once", "reject"]
         answer(client, approval, "allow-once")
@@ -201,13 +210,13 @@ def test_a_landing_that_a_kill_cut_short_goes_on_without_asking_again(world: Wor
     second = editor.open(world.project / "b.txt", "two\ntyped\n")
     process = editor.client.process
 
-    def kill(_buffer: Buffer) -> None:
+    def kill_daemon(_buffer: Buffer) -> None:
         os.kill(process.pid, signal.SIGKILL)
         raise NoAnswer
 
-    editor.habits = [lambda _buffer: None, kill]
+    editor.habits = [lambda _buffer: None, kill_daemon]
     conversation = world.start(editor.client, options=ASKS)
-    answer(editor.client, asked(editor.client), "allow-once")
+    answer(editor.client, wait_for_approval(editor.client), "allow-once")
     process.wait()
     assert (first.text, second.text) == ("one\nlanded\n", "two\ntyped\n")
     assert (world.project / "c.txt").exists()
@@ -229,10 +238,10 @@ def test_where_the_user_typed_in_the_same_lines_the_question_shows_both(world: W
     editor = Editor(world, settings=VIEW)
     buffer = editor.open(world.project / "a.txt")
     world.start(editor.client, options=ASKS)
-    first = asked(editor.client)
+    first = wait_for_approval(editor.client)
     editor.type(buffer.path, "mine\nkept\nLAST\n")
     answer(editor.client, first, "allow-once")
-    second = asked(editor.client, 2)
+    second = wait_for_approval(editor.client, 2)
     patch = second["subject"]["changes"][0]["patch"]
     assert "-mine\n" in patch
     assert "+landed\n" in patch

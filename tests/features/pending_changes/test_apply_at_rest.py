@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from applying import VIEW, answer, asked, files_of, project_of
+from applying import VIEW, answer, files_of, project_of, wait_for_approval
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World, content_of, items
@@ -62,7 +62,7 @@ def test_the_user_is_asked_about_changes_of_a_job_and_what_is_refused_is_gone(
     world: World,
 ) -> None:
     client, conversation = job(world, mode="ask")
-    answer(client, asked(client), "reject")
+    answer(client, wait_for_approval(client), "reject")
     world.turn(client)
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
     [item] = items(client, "fileChange")
@@ -75,7 +75,7 @@ def test_the_user_is_asked_about_changes_of_a_job_and_what_is_refused_is_gone(
 
 def test_a_message_takes_the_place_of_the_question_about_a_job(world: World) -> None:
     client, conversation = job(world, mode="ask")
-    asked(client)
+    wait_for_approval(client)
     world.script(say("I hear."))
     world.send(client, conversation, "something else")
     turn = world.turn(client)
@@ -92,7 +92,7 @@ def test_what_a_job_changed_is_asked_about_when_it_ends_though_no_turn_runs(worl
     world.turn(client)
     assert not items(client, "fileChange")
     write(client, conversation, "now\n")
-    answer(client, asked(client), "allow-once")
+    answer(client, wait_for_approval(client), "allow-once")
     assert world.turn(client, nth=2)["nSteps"] == 0
     assert files_of(world)["a.txt"] == "one\ntwo\n"
     world.script(call("edit", command="view", path="a.txt"), say("I see."))
@@ -118,7 +118,7 @@ def test_where_a_file_was_saved_while_the_job_ran_the_question_shows_both(world:
     world.turn(client)
     (world.project / "a.txt").write_text("saved\n")
     write(client, conversation, "now\n")
-    approval = asked(client)
+    approval = wait_for_approval(client)
     [change] = approval["subject"]["changes"]
     assert "-saved\n+job\n" in change["patch"]
     assert "meanwhile" in approval["reason"]

@@ -19,7 +19,7 @@ def desk(tmp_path: Path) -> Generator[Desk]:
         yield desk_made
 
 
-def keep(desk: Desk, name: str) -> Path:
+def keep_file(desk: Desk, name: str) -> Path:
     outside_folder = desk.home / "aside"
     keep_whole(desk.upper, desk.project, name, outside_folder)
     assert not [*desk.project.glob(".oh-*")]
@@ -37,7 +37,7 @@ def tree(folder: Path) -> dict[str, str]:
 def test_a_new_folder_is_there_with_its_links_modes_and_times(desk: Desk) -> None:
     command = "mkdir -p m/bin m/empty; echo 1 > m/a.js; ln -s ../a.js m/bin/a; chmod 755 m/a.js"
     desk.run(f"{command}; touch -d @1000 m/a.js")
-    outside_path = keep(desk, "m")
+    outside_path = keep_file(desk, "m")
     folder = desk.project / "m"
     assert tree(folder) == {"a.js": "1\n"}
     assert os.readlink(folder / "bin/a") == "../a.js"  # noqa: PTH115 - as text.
@@ -54,7 +54,7 @@ def test_what_hostile_commands_put_there_does_not_come_along(desk: Desk) -> None
         "mkdir -p m/.git/hooks; echo x > m/.git/hooks/pre-commit; mkfifo m/pipe"
         f"; ln -s {victim} m/l; echo s > m/suid; chmod 4755 m/suid; ln -s / m/root"
     )
-    keep(desk, "m")
+    keep_file(desk, "m")
     folder = desk.project / "m"
     assert sorted(path.name for path in folder.iterdir()) == ["l", "root", "suid"]
     assert (folder / "l").is_symlink()
@@ -64,7 +64,7 @@ def test_what_hostile_commands_put_there_does_not_come_along(desk: Desk) -> None
 
 def test_a_process_that_holds_a_file_open_cannot_write_to_the_disk_through_it(desk: Desk) -> None:
     desk.run("mkdir m; exec 5> m/log; echo one >&5")
-    keep(desk, "m")
+    keep_file(desk, "m")
     desk.run("echo two >&5")
     assert tree(desk.project / "m") == {"log": "one\n"}
 
@@ -78,7 +78,7 @@ def test_an_existing_folder_becomes_what_the_view_has_and_nothing_of_the_disk_is
         (folder / name).write_text("disk\n")
     before = (folder / "kept").stat().st_ino
     desk.run("echo view > m/changed; echo view > m/new; rm m/gone m/sub/gone")
-    outside_path = keep(desk, "m")
+    outside_path = keep_file(desk, "m")
     assert tree(folder) == {
         "kept": "disk\n",
         "changed": "view\n",
@@ -96,7 +96,7 @@ def test_a_folder_that_was_made_anew_replaces_the_old_one_whole(desk: Desk) -> N
     folder.mkdir()
     (folder / "old").write_text("disk\n")
     desk.run("rm -r m; mkdir m; echo view > m/new")
-    outside_path = keep(desk, "m")
+    outside_path = keep_file(desk, "m")
     assert tree(folder) == {"new": "view\n"}
     [old] = outside_path.iterdir()
     assert tree(old) == {"old": "disk\n"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applying import ASKS, VIEW, allowed_after_a_kill, answer, asked
+from applying import ASKS, VIEW, allowed_after_a_kill, answer, wait_for_approval
 from fake_llm import call, say
 from git_projects import git, repository
 from raw_client import RawClient
@@ -31,7 +31,7 @@ def run(world: World, options: Json, *commands: str) -> tuple[RawClient, list[Js
     return client, items(client, "command")
 
 
-def unasked(world: World, *commands: str) -> list[str]:
+def run_unasked(world: World, *commands: str) -> list[str]:
     return [content_of(item) for item in run(world, {"approval": "askNever"}, *commands)[1]]
 
 
@@ -55,7 +55,7 @@ def test_a_commit_lands_with_its_files_after_one_question(world: World) -> None:
     )
     client = world.daemon(settings=VIEW)
     world.start(client, options=ASKS)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert approval["title"] == "Keep commit on main: Fix the parser, and a.txt"
     [row] = approval["subject"]["git"]
     assert (row["ref"], row["before"]) == (
@@ -64,7 +64,7 @@ def test_a_commit_lands_with_its_files_after_one_question(world: World) -> None:
     )
     assert row["repository"] == world.project.as_uri()
     answer(client, approval, "allow-once")
-    second = asked(client, 2)
+    second = wait_for_approval(client, 2)
     assert git(world.project, "log", "--format=%s") == "Fix the parser\nFirst"
     assert is_sound(world.project)
     assert second["title"] == "Keep what is staged: n.txt, and n.txt"
@@ -79,7 +79,7 @@ def test_a_commit_lands_with_its_files_after_one_question(world: World) -> None:
 
 def test_stash_branches_tags_and_resets_come_back(world: World) -> None:
     repository(world.project)
-    outputs = unasked(
+    outputs = run_unasked(
         world,
         "echo two >> a.txt && git stash push -qm One; echo three > b.txt && git stash -q",
         "git switch -qc topic && echo t > t.txt && git add . && git commit -qm Topic && git tag v1",
@@ -143,7 +143,7 @@ def test_what_the_user_commits_meanwhile_wins_and_the_agents_commit_can_be_picke
     world.script(call("terminal", command=COMMIT), say("Done."))
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     (place / "b.txt").write_text("theirs\n")
     git(place, "commit", "-qam", "Theirs")
     answer(client, approval, "allow-once")
@@ -179,10 +179,10 @@ def test_with_less_than_all_files_no_commit_lands(world: World) -> None:
     )
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
-    first = asked(client)
+    first = wait_for_approval(client)
     edited_subject = {**first["subject"], "hunks": first["subject"]["hunks"][:1]}
     answer(client, first, "allow-once", editedSubject=edited_subject)
-    answer(client, asked(client, 2), "reject", feedback="not now")
+    answer(client, wait_for_approval(client, 2), "reject", feedback="not now")
     world.turn(client)
     hidden_command = (
         "x=$(echo {} | git hash-object -w --stdin); git update-index --add"
@@ -210,7 +210,7 @@ def test_a_commit_that_waits_outlives_a_killed_daemon(world: World) -> None:
     world.script(call("terminal", command=COMMIT), say("Done."))
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
-    asked(client)
+    wait_for_approval(client)
     allowed_after_a_kill(world, client, conversation)
     assert git(place, "log", "--format=%s") == "Fix the parser\nFirst"
     assert is_sound(place)
@@ -219,7 +219,7 @@ def test_a_commit_that_waits_outlives_a_killed_daemon(world: World) -> None:
 def test_settings_hooks_and_deleted_objects_do_not_come_back(world: World) -> None:
     place = repository(world.project)
     hook, settings = place / ".git/hooks/pre-commit", (place / ".git/config").read_text()
-    outputs = unasked(
+    outputs = run_unasked(
         world,
         "echo 'touch /tmp/x' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit;"
         " git config core.fsmonitor 'touch pwned'; git config core.sshCommand evil;"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applying import ASKS, VIEW, answer, asked
+from applying import ASKS, VIEW, answer, wait_for_approval
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World, content_of, items
@@ -19,7 +19,7 @@ INSTALL = (
 )
 
 
-def installed(world: World, **options: Any) -> tuple[RawClient, str]:
+def install_and_start(world: World, **options: Any) -> tuple[RawClient, str]:
     """Let a command make what git ignores, and the turn end."""
     subprocess.run(["git", "init", "-q", str(world.project)], check=True)
     ignore_file = "node_modules\n__pycache__\n.env\n.openhands\n"
@@ -42,9 +42,9 @@ def folder(world: World) -> Path:
 
 
 def test_a_folder_is_offered_once_without_holding_up_the_turn_or_a_message(world: World) -> None:
-    client, conversation = installed(world, **ASKS)
+    client, conversation = install_and_start(world, **ASKS)
     assert world.turn(client)["status"] == "completed"
-    offer = asked(client)
+    offer = wait_for_approval(client)
     assert offer["title"] == "Keep node_modules (2 files) in the project?"
     assert [option["id"] for option in offer["options"]] == ["allow-once", "reject"]
     world.script(call("terminal", command="cat node_modules/a/i.js"), say("Still there."))
@@ -67,8 +67,8 @@ def test_a_folder_is_offered_once_without_holding_up_the_turn_or_a_message(world
 
 
 def test_what_is_refused_stays_in_the_view(world: World) -> None:
-    client, conversation = installed(world, **ASKS)
-    answer(client, asked(client), "reject")
+    client, conversation = install_and_start(world, **ASKS)
+    answer(client, wait_for_approval(client), "reject")
     world.turn(client)
     world.script(call("terminal", command="cat node_modules/a/i.js"), say("There."))
     world.send(client, conversation, "look")
@@ -83,7 +83,7 @@ def test_what_is_refused_stays_in_the_view(world: World) -> None:
 def test_where_nobody_is_asked_it_is_kept_but_for_protected_files(
     world: World, options: Json
 ) -> None:
-    client, _ = installed(world, **options)
+    client, _ = install_and_start(world, **options)
     world.turn(client)
     assert (folder(world) / "a/i.js").read_text() == "1\n"
     assert not (world.project / "__pycache__").exists()  # It is made again at need.
@@ -96,13 +96,13 @@ def test_where_nobody_is_asked_it_is_kept_but_for_protected_files(
 def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_aside(
     world: World,
 ) -> None:
-    client, conversation = installed(world, **ASKS)
-    answer(client, asked(client), "allow-once")
+    client, conversation = install_and_start(world, **ASKS)
+    answer(client, wait_for_approval(client), "allow-once")
     wait_for_notice(client, "Kept: node_modules (2 files)")
     world.turn(client)
     world.script(call("terminal", command="rm -rf node_modules"), say("Gone."))
     world.send(client, conversation, "clean")
-    offer = asked(client, 2)
+    offer = wait_for_approval(client, 2)
     assert offer["title"] == "Keep the deletion of node_modules?"
     assert offer["subject"]["changes"][0]["op"] == "delete"
     assert folder(world).exists()
@@ -119,7 +119,7 @@ def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_asid
 
 
 def test_in_plan_nothing_is_offered(world: World) -> None:
-    client, _ = installed(world, mode="plan")
+    client, _ = install_and_start(world, mode="plan")
     world.turn(client)
     assert not items(client, "notice")
     assert not folder(world).exists()
@@ -128,9 +128,9 @@ def test_in_plan_nothing_is_offered(world: World) -> None:
 def test_an_offer_outlives_a_restart_and_an_interrupt_and_says_when_it_is_too_late(
     world: World,
 ) -> None:
-    client, conversation = installed(world, **ASKS)
+    client, conversation = install_and_start(world, **ASKS)
     world.turn(client)
-    asked(client)
+    wait_for_approval(client)
     params = {"conversationId": conversation}
     client.request("conversation/interrupt", params)
     client.request("conversation/close", params)
@@ -146,9 +146,9 @@ def test_an_offer_outlives_a_restart_and_an_interrupt_and_says_when_it_is_too_la
 
 
 def test_a_rollback_takes_back_the_offer(world: World) -> None:
-    client, conversation = installed(world, **ASKS)
+    client, conversation = install_and_start(world, **ASKS)
     world.turn(client)
-    asked(client)
+    wait_for_approval(client)
     [message] = items(client, "userMessage")
     back = {"conversationId": conversation, "toItemId": message["id"], "files": "keep"}
     client.request("conversation/rollback", back)

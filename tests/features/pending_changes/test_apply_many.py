@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applying import ASKS, VIEW, answer, asked
+from applying import ASKS, VIEW, answer, wait_for_approval
 from fake_llm import call, say
 from world import World, content_of, items
 
@@ -22,7 +22,7 @@ def test_reformatting_many_files_is_one_landing_and_one_review(world: World, n: 
     world.script(call("terminal", command="sed -i 's/ = /=/' src*/*.py"), say("Done."))
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert approval["title"] == f"Keep changes to {n} files"
     changes = approval["subject"]["changes"]
     assert (len(changes), any("patch" in change for change in changes)) == (n, False)

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 CHILD = "echo two >> a.txt; echo x > child.txt"
 
 
-def changed(item: Json) -> list[str]:
+def changed_names(item: Json) -> list[str]:
     return sorted(change["uri"].rpartition("/")[2] for change in item.get("changes", ()))
 
 
@@ -35,7 +35,7 @@ def test_what_two_commands_change_at_the_same_time_lands_once_with_the_last_of_t
     world.start(client, options={"approval": "askNever"})
     world.turn(client)
     assert {"first.txt", "second.txt"} < files_of(world).keys()
-    names = [name for item in items(client, "command") for name in changed(item)]
+    names = [name for item in items(client, "command") for name in changed_names(item)]
     assert sorted(names) == ["first.txt", "second.txt"]
 
 
@@ -51,6 +51,6 @@ def test_what_a_sub_agent_changes_lands_with_its_own_command(world: World) -> No
     world.turn(client, nth=2)
     assert files_of(world)["a.txt"] == "one\ntwo\n"
     its, own = items(client, "command")
-    assert (changed(its), changed(own)) == (["a.txt", "child.txt"], [])
+    assert (changed_names(its), changed_names(own)) == (["a.txt", "child.txt"], [])
     assert content_of(own).startswith("kept\n")  # Outside the folders, too, it is one view.
     assert not items(client, "fileChange")

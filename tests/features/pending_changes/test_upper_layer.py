@@ -46,7 +46,7 @@ def change(name: str, before: Entry | None, after: Entry | None) -> Change:
     return Change(Path(name), before, after, is_stale=False)
 
 
-def collected(
+def collect_changes(
     changes: Sequence[Change] = (),
     *,
     same: Sequence[str] = (),
@@ -56,7 +56,7 @@ def collected(
     return Collected(
         changes=[*changes],
         same=[*map(Path, same)],
-        ignored={Path(name): n for name, n in (sizes or {}).items()},
+        ignored_files={Path(name): n for name, n in (sizes or {}).items()},
         git=[],
         in_use=frozenset(map(Path, in_use)),
     )
@@ -156,10 +156,10 @@ def test_each_change_is_found_and_taken_out_again(desk: Desk, case: str) -> None
     desk.run(command)
     collection = desk.collect()
     assert collection.changes == changes
-    assert (collection.ignored, collection.git, collection.in_use) == ({}, [], frozenset())
+    assert (collection.ignored_files, collection.git, collection.in_use) == ({}, [], frozenset())
     desk.take_out(*collection.same, *(each.name for each in changes))
     assert listing(desk) == before
-    assert desk.collect() == collected()
+    assert desk.collect() == collect_changes()
     assert not [path for path in desk.upper.rglob("*") if not path.is_dir()]
 
 
@@ -219,7 +219,7 @@ def test_what_landed_is_seen_where_it_was_made(desk: Desk, way: str) -> None:
     (desk.project / "n").mkdir()
     (desk.project / "n/x").write_text("x\n")
     collection = desk.collect()
-    assert collection == collected(same=["n/x"])
+    assert collection == collect_changes(same=["n/x"])
     desk.take_out(*collection.same)
     assert desk.run(f"cat {desk.project}/n/x; cd {desk.project}/n && cat x") == "x\nx\n"
     assert desk.collect().changes == []
@@ -236,11 +236,11 @@ def test_a_folder_that_is_only_left_over_says_nothing_of_the_disk(desk: Desk) ->
     desk.run("mkdir -p .openhands; touch .openhands/conversations-of-mine")
     collection = desk.collect()
     own_change = change(".openhands/conversations-of-mine", None, file(0))
-    assert collection == collected([own_change], same=["d/deep", "e"])
+    assert collection == collect_changes([own_change], same=["d/deep", "e"])
     desk.take_out(own_change.name, *collection.same)
     output = desk.run("stat -c %a d; cat d/deep; ls -A1")
     assert output == "700\na file nowa.txt\nd\nlink\nrun.sh\n"
-    assert desk.collect() == collected()
+    assert desk.collect() == collect_changes()
 
 
 def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: Desk) -> None:
@@ -249,7 +249,7 @@ def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: D
         desk.view.inside(desk.project).write(Path(name), b"unsaved\n", 0o644)
     digest = hashlib.sha256(b"unsaved\n").hexdigest()
     handed_in = dict.fromkeys((Path("a.txt"), Path("deep/down/b.txt")), digest)
-    assert desk.collect(handed_in) == collected()
+    assert desk.collect(handed_in) == collect_changes()
     desk.run("chmod 755 a.txt; echo more >> deep/down/b.txt")
     assert desk.collect(handed_in).changes == [
         change("a.txt", file(6), file(8, 0o755)),
@@ -260,9 +260,9 @@ def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: D
 def test_what_is_rewritten_with_the_same_content_is_taken_out(desk: Desk) -> None:
     desk.run("touch a.txt; cp run.sh x; mv x run.sh; rm link; ln -s a.txt link; touch d; rm -f q")
     collection = desk.collect()
-    assert collection == collected(same=["a.txt", "d", "link", "run.sh"])
+    assert collection == collect_changes(same=["a.txt", "d", "link", "run.sh"])
     desk.take_out(*collection.same)
-    assert desk.collect() == collected()
+    assert desk.collect() == collect_changes()
 
 
 def test_the_disk_may_be_newer_than_what_a_command_began_from(desk: Desk) -> None:
@@ -285,7 +285,7 @@ def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) ->
         " p/src x.o .openhands/conversations/1/log; echo >> tracked.o; rm -r d; ln -s d n.o"
     )
     collection = desk.collect()
-    assert collection == collected(
+    assert collection == collect_changes(
         [
             *(change(name, file(1), None) for name in ("d/1", "d/deep/3")),
             change("p/src", None, file(0)),
@@ -329,7 +329,7 @@ def test_what_a_job_writes_to_is_held(desk: Desk) -> None:
     names = ["a.txt", "d/1", "log"]
     assert held_open(desk.root, desk.project) == {*map(Path, names)}
     expected = [change("run.sh", file(5), file(6))]
-    assert desk.collect() == collected(expected, in_use=names)
+    assert desk.collect() == collect_changes(expected, in_use=names)
 
 
 MAPPING = """
@@ -352,7 +352,7 @@ def test_a_hostile_layer_leads_nowhere(desk: Desk) -> None:
             read(desk.upper, Path(name), 100)
     desk.take_out(Path("e/x"), *(each.name for each in collection.changes))
     assert (victim / "x").read_text() == "untouched"
-    assert desk.collect() == collected()
+    assert desk.collect() == collect_changes()
 
 
 def test_a_tree_of_any_depth_is_one_change(desk: Desk) -> None:
@@ -360,7 +360,7 @@ def test_a_tree_of_any_depth_is_one_change(desk: Desk) -> None:
     [deep] = desk.collect().changes
     assert (deep.before, deep.after) == (None, Entry("other", 0o755, 0))
     desk.take_out(Path("x"))
-    assert desk.collect() == collected()
+    assert desk.collect() == collect_changes()
 
 
 def test_the_content_of_a_change_is_read_up_to_a_limit(desk: Desk) -> None:

@@ -18,7 +18,7 @@ HOOK = "bash .openhands/check.sh"
 COMMAND = "echo hello from the skill"
 
 
-def asked(client: RawClient, *, nth: int = 1) -> Json:
+def wait_for_approval(client: RawClient, *, nth: int = 1) -> Json:
     return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
 
 
@@ -41,7 +41,7 @@ class Project:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.ran = world.home / "ran"
+        self.marker = world.home / "ran"
         self.script = world.project / ".openhands/check.sh"
         self.hooks = world.project / ".openhands/hooks.json"
         self.skill = world.project / ".agents/skills/shop/SKILL.md"
@@ -49,7 +49,7 @@ class Project:
         for path in (self.script, self.skill):
             path.parent.mkdir(parents=True, exist_ok=True)
         self.script.write_text(
-            f"echo x >> '{self.ran}'\ngrep -q nope && {{ echo never >&2; exit 2; }}; exit 0\n"
+            f"echo x >> '{self.marker}'\ngrep -q nope && {{ echo never >&2; exit 2; }}; exit 0\n"
         )
         self.hooks.write_text(json.dumps({"hooks": {"PreToolUse": [self.group()]}}))
         self.skill.write_text(self.text())
@@ -67,7 +67,7 @@ class Project:
         return {"shop": {"command": sys.executable, "args": args, "env": env}}
 
     def n_ran(self) -> int:
-        return len(self.ran.read_text().splitlines()) if self.ran.exists() else 0
+        return len(self.marker.read_text().splitlines()) if self.marker.exists() else 0
 
     def works(self, client: RawClient, *, nth: int = 1) -> str:
         """Let the agent use all three in a new conversation, and return what the model read."""
@@ -83,7 +83,7 @@ def test_the_trust_question_lists_what_will_run_and_then_it_runs(world: World) -
     client = world.daemon(trust_value=None)
     world.script(call("terminal", command="echo hi"), say("Done."))
     world.start(client, "tea, please")
-    trust = asked(client)
+    trust = wait_for_approval(client)
     subject, uri = trust["subject"], world.project.as_uri()
     assert subject["folder"] == uri
     assert [(run["kind"], run["command"], run["uri"]) for run in subject["runs"]] == [
@@ -159,7 +159,7 @@ def test_one_changed_byte_asks_again_before_it_runs_and_only_once(world: World) 
         n_requests = len(world.llm.requests)
         world.script(call("terminal", command="echo hi"), say("Done."))
         world.start(client)
-        approval = asked(client, nth=nth)
+        approval = wait_for_approval(client, nth=nth)
         assert [run["kind"] for run in approval["subject"]["runs"]] == [kind]
         assert approval["subject"]["isTrusted"] is True
         assert approval["reason"] == "new or changed since you trusted the folder"
@@ -186,7 +186,7 @@ def test_what_is_rejected_stays_off_until_the_folder_is_trusted_again(world: Wor
     client = world.daemon()
     world.script(call("terminal", command="echo nope"), say("Done."))
     world.start(client, "tea, please")
-    respond(client, asked(client), "reject")
+    respond(client, wait_for_approval(client), "reject")
     world.turn(client)
     assert content_of(items(client, "command")[0]).startswith("nope")
     [notice, *_] = items(client, "notice")
@@ -212,12 +212,12 @@ def test_a_guard_that_changed_holds_back_what_it_guards(world: World) -> None:
     world.script(weaker, call("terminal", command="echo nope"), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
-    approval = asked(client)
+    approval = wait_for_approval(client)
     assert approval["subject"]["runs"][0]["command"] == HOOK
     assert len(items(client, "command")) == 1
     # It waits as any question does: a message takes its place, and it is asked again.
     world.send(client, conversation, "well?")
-    again = asked(client, nth=2)
+    again = wait_for_approval(client, nth=2)
     assert again["subject"] == approval["subject"]
     respond(client, again, "allow-conversation")
     world.turn(client)
@@ -266,7 +266,7 @@ def test_the_question_outlives_the_daemon(world: World) -> None:
     edit_script(project)
     world.script(call("terminal", command="echo hi"), say("Done."))
     conversation = world.start(first)
-    approval = asked(first)
+    approval = wait_for_approval(first)
     first.kill()
     client = world.daemon()
     open_result = client.request("conversation/open", {"conversationId": conversation})
@@ -288,4 +288,4 @@ def test_an_old_decision_without_a_list_covers_what_is_there(world: World) -> No
     edit_script(project)
     world.script(say("Done."))
     world.start(client)
-    assert asked(client)["subject"]["isTrusted"] is True
+    assert wait_for_approval(client)["subject"]["isTrusted"] is True

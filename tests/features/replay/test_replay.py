@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from command_line import Ran, end, environment, start
-from fake_llm import first_user_text, keyed
+from fake_llm import first_user_text, script_by_key
 from record import WORK
 from starts import SCRIPT
 from world import World
@@ -24,10 +24,10 @@ def logs(world: World) -> list[Path]:
     return sorted(world.project.glob(".openhands/conversations/*/events.jsonl"))
 
 
-def recorded(world: World) -> Path:
+def record_conversation(world: World) -> Path:
     """Let the agent work with tools, a retry, thinking and a sub-agent; return the log."""
     (world.home / "settings.json").write_text(json.dumps({"logCompletions": True}))
-    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], WORK))
+    world.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], WORK))
     outcome = oh(world, "run", "Do it", "--ask", "never")
     assert outcome.code == 0, outcome
     [own] = [log for log in logs(world) if b'"parentId"' not in log.read_bytes()]
@@ -35,7 +35,7 @@ def recorded(world: World) -> Path:
 
 
 def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -> None:
-    log = recorded(world)
+    log = record_conversation(world)
     (world.project / "new.txt").unlink()
     before, n_requests = logs(world), len(world.llm.requests)
     for args in ((log.parent.name[:6],), (log.parent, "--strict")):
@@ -63,7 +63,7 @@ def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -
 
 
 def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
-    log, n_requests = recorded(world), len(world.llm.requests)
+    log, n_requests = record_conversation(world), len(world.llm.requests)
     env = environment(world.home, **world.environment)
     args = ("run", "Do it", "--ask", "never", "--model", f"replay:{log.parent}")
     for name, code in (("same", 0), ("other", 1)):
@@ -90,7 +90,7 @@ def test_tools_run_again_only_in_a_clone(world: World) -> None:
     git = ("git", "-C", world.project, "-c", "user.name=a", "-c", "user.email=a@b")
     subprocess.run([*git, "add", "a.txt"], check=True)
     subprocess.run([*git, "commit", "-qm", "One"], check=True)
-    log = recorded(world)
+    log = record_conversation(world)
     (world.project / "new.txt").unlink()
     world.variables["OH_DAEMON_APPROVAL"] = "askNever"
     outcome = oh(world, "replay", log.parent.name, "--execute")

@@ -27,7 +27,7 @@ def agent_edits(*numbers: int) -> list[Step]:
     return [call("edit", command="view", path="a.txt"), change, say("Done.")]
 
 
-def reviewed(world: World, client: RawClient, *steps: Step) -> Json:
+def review_setup(world: World, client: RawClient, *steps: Step) -> Json:
     """Run a turn of these steps in a new conversation; return the params that name it."""
     world.script(*steps)
     conversation = world.start(client)
@@ -44,7 +44,7 @@ def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) 
     path = world.project / "a.txt"
     path.write_text(text_of())
     client = world.daemon()
-    params = reviewed(world, client, *agent_edits(1, 5, 9))
+    params = review_setup(world, client, *agent_edits(1, 5, 9))
     in_file = {**params, "uri": path.as_uri()}
     diff = client.request("changes/diff", in_file)
     assert diff["oldText"] == text_of()
@@ -78,7 +78,7 @@ def test_what_one_turn_changed_is_shown_whatever_became_of_it(world: World) -> N
     path = world.project / "a.txt"
     path.write_text(text_of())
     client = world.daemon()
-    params = reviewed(world, client, *agent_edits(1))
+    params = review_setup(world, client, *agent_edits(1))
     client.request("changes/accept", params)
     world.script(*agent_edits(5))
     world.send(client, params["conversationId"], "more")
@@ -111,7 +111,7 @@ def test_a_file_that_came_back_is_no_change_of_the_turn(world: World) -> None:
     back = {"old_text": "agent 1\n", "new_text": "line 1\n"}
     steps = [*agent_edits(1)[:2], call("edit", command="replace", path="a.txt", edits=[back])]
     create = call("edit", command="create", path="new.txt", text="x\n")
-    params = reviewed(
+    params = review_setup(
         world, client, *steps, create, call("edit", command="undo", path="new.txt"), say("Done.")
     )
     assert path.read_text() == text_of()
@@ -127,7 +127,7 @@ def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world
     path = world.project / "a.txt"
     path.write_text(text_of())
     client = world.daemon()
-    params = reviewed(world, client, *agent_edits(1))
+    params = review_setup(world, client, *agent_edits(1))
     path.write_text(text_of(l1="agent 1", l5="by the user"))
     world.script(*agent_edits(9))
     world.send(client, params["conversationId"], "more")
@@ -144,7 +144,7 @@ def test_an_open_document_is_reverted_by_the_editor_as_one_undo_step(world: Worl
     path.write_text(text_of())
     editor = Editor(world)
     buffer = editor.open(path, typed_text=text_of(l11="typed"))
-    params = reviewed(world, editor.client, *agent_edits(1, 5))
+    params = review_setup(world, editor.client, *agent_edits(1, 5))
     edited_text = text_of(l1="agent 1", l5="agent 5", l11="typed")
     assert buffer.text == edited_text
     assert editor.client.request("changes/revert", params)["done"] == [path.as_uri()]
@@ -159,7 +159,7 @@ def test_nothing_else_changes_the_files_while_a_review_does(world: World) -> Non
     editor = Editor(world)
     buffer = editor.open(path)
     create = call("edit", command="create", path="other", text="x\n")
-    params = reviewed(world, editor.client, create, *agent_edits(1))
+    params = review_setup(world, editor.client, create, *agent_edits(1))
     has_begun, gate = threading.Event(), threading.Event()
 
     def wait(_buffer: Buffer) -> None:
@@ -187,7 +187,7 @@ def test_nothing_else_changes_the_files_while_a_review_does(world: World) -> Non
 def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> None:
     client = world.daemon()
     steps = [call("edit", command="create", path=name, text="new\n") for name in ("b", "c")]
-    params = reviewed(world, client, *steps, say("Done."))
+    params = review_setup(world, client, *steps, say("Done."))
     (world.project / "c").write_text("new\nmine\n")
     result = client.request("changes/revert", params)
     assert [Path(uri).name for uri in result["done"]] == ["b"]
@@ -206,7 +206,7 @@ def test_a_file_whose_kept_text_is_lost_holds_up_no_other(world: World, *, is_go
     ]
     views = [call("edit", command="view", path=name) for name in "ab"]
     client = world.daemon()
-    request_params = reviewed(world, client, *views, *edits, say("Done."))
+    request_params = review_setup(world, client, *views, *edits, say("Done."))
     [before] = [c["sha256Before"] for i in items(client, "fileChange")[:1] for c in i["changes"]]
     blob = world.log_of(request_params["conversationId"]).parent / "blobs" / before
     blob.unlink() if is_gone else blob.write_bytes(b"not what the user had\n")
@@ -227,7 +227,7 @@ def test_a_file_whose_kept_text_is_lost_holds_up_no_other(world: World, *, is_go
 def test_a_file_that_became_a_way_out_of_the_folder_holds_up_no_other(world: World) -> None:
     client = world.daemon()
     steps = [call("edit", command="create", path=name, text="new\n") for name in "ab"]
-    params = reviewed(world, client, *steps, say("Done."))
+    params = review_setup(world, client, *steps, say("Done."))
     [link, other_file] = [world.project / name for name in "ab"]
     link.unlink()
     link.symlink_to("/etc/hostname")

@@ -55,7 +55,7 @@ def _order(risk: str) -> int:
     return [str(risk_name) for risk_name in RISK_ORDER].index(risk)
 
 
-def _quoted(command: str) -> str:
+def _quote(command: str) -> str:
     return "'" + command.replace("'", "'\\''") + "'"
 
 
@@ -70,14 +70,14 @@ _DISGUISES = {
     "in a loop": lambda c: f"while true; do {c}\ndone",
     "in a case": lambda c: f"case x in x) {c}\n;; esac",
     "in a substitution": lambda c: f'echo "$({c}\n)"',
-    "in a nested shell": lambda c: f"bash -c {_quoted(c)}",
-    "in wrappers": lambda c: f"env A=1 timeout -k 1 5 nice -n 5 bash -lc {_quoted(c)}",
-    "in eval": lambda c: f"eval {_quoted(c)}",
+    "in a nested shell": lambda c: f"bash -c {_quote(c)}",
+    "in wrappers": lambda c: f"env A=1 timeout -k 1 5 nice -n 5 bash -lc {_quote(c)}",
+    "in eval": lambda c: f"eval {_quote(c)}",
     "in a heredoc": lambda c: f"bash <<'XEND'\n{c}\nXEND",
     "in a heredoc's expansion": lambda c: f"cat <<XEND\n$({c}\n)\nXEND",
-    "as a trap": lambda c: f"trap {_quoted(c)} EXIT",
-    "in xargs": lambda c: f"echo x | xargs -n1 sh -c {_quoted(c)}",
-    "in find": lambda c: f"find . -name x -exec sh -c {_quoted(c)} \\;",
+    "as a trap": lambda c: f"trap {_quote(c)} EXIT",
+    "in xargs": lambda c: f"echo x | xargs -n1 sh -c {_quote(c)}",
+    "in find": lambda c: f"find . -name x -exec sh -c {_quote(c)} \\;",
     "in a function": lambda c: f"work() {{ {c}\n}}; work",
     "in a process substitution": lambda c: f"cat <({c}\n)",
     "in a pipeline": lambda c: f"ls | cat | ({c}\n)",

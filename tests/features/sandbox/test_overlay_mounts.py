@@ -11,7 +11,9 @@ from raw_client import RawClient
 from world import World, content_of, items
 
 
-def mounted(world: World, *places: Path, sandbox: str) -> tuple[RawClient, dict[str, Any]]:
+def start_with_mounts(
+    world: World, *places: Path, sandbox: str
+) -> tuple[RawClient, dict[str, Any]]:
     """Start the daemon with a file system of its own at each place."""
     for place in places:
         place.mkdir(parents=True)
@@ -27,7 +29,7 @@ def test_with_mounts_in_the_home_and_the_temporary_folder_there_is_a_view(world:
     temporary = world.home.with_name("tmp")
     world.variables["TMPDIR"] = str(temporary)
     places = (world.home / "deep/volume", temporary / "mounted")
-    client, level_report = mounted(world, *places, sandbox="auto")
+    client, level_report = start_with_mounts(world, *places, sandbox="auto")
     cause = (
         f"{places[1]} is mounted, so that {temporary} is empty in a view; {places[0]} is mounted, "
         f"so that files directly in {world.home} cannot be changed in a view"
@@ -48,7 +50,7 @@ def test_with_a_mount_in_an_open_folder_no_view_is_there_and_the_user_is_told(
     world: World, sandbox: str
 ) -> None:
     mount = world.project / "node_modules"
-    client, level_report = mounted(world, mount, sandbox=sandbox)
+    client, level_report = start_with_mounts(world, mount, sandbox=sandbox)
     level = {"auto": "landlock", "view": "none"}[sandbox]
     cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
     cure = f"sudo umount {mount}"

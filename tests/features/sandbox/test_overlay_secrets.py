@@ -27,7 +27,7 @@ def git(desk: Desk, *words: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-def found(desk: Desk) -> str:
+def found_names(desk: Desk) -> str:
     """Return where commands find the value."""
     return desk.run(f"grep -rlas --exclude-dir=state {VALUE} {desk.home} | sort")
 
@@ -51,7 +51,7 @@ def test_secrets_of_the_project_and_of_the_home_folder_are_empty(desk: Desk) -> 
     output = desk.run(f"HOME={desk.home}; {ways}; cat {desk.home}/.kube/aws; find {desk.home}/.ssh")
     assert VALUE not in output
     assert output.endswith(f"{desk.home}/.ssh\n")
-    assert found(desk) == f"{desk.project}/node_modules/p/test.pem\n"
+    assert found_names(desk) == f"{desk.project}/node_modules/p/test.pem\n"
 
 
 def test_what_git_tracks_is_not_covered_and_its_status_is_clean(desk: Desk) -> None:
@@ -62,27 +62,27 @@ def test_what_git_tracks_is_not_covered_and_its_status_is_clean(desk: Desk) -> N
     status = git(desk, "status", "--porcelain")
     assert desk.run("git status --porcelain") == status
     tracked_names = (".docker/tracked", ".env", "sub/a.pem")
-    assert found(desk).split() == [f"{desk.project}/{name}" for name in tracked_names]
+    assert found_names(desk).split() == [f"{desk.project}/{name}" for name in tracked_names]
     git(desk, "rm", "-q", "--cached", ".env")
     desk.view.refresh()
-    assert found(desk).split() == [
+    assert found_names(desk).split() == [
         f"{desk.project}/{name}" for name in (tracked_names[0], tracked_names[2])
     ]
 
 
 def test_what_was_covered_is_not_shown_because_a_command_has_git_track_it(desk: Desk) -> None:
     plant(desk.project / ".env")
-    assert found(desk) == ""
+    assert found_names(desk) == ""
     git(desk, "add", ".env")
     desk.view.refresh()
-    assert found(desk) == ""
+    assert found_names(desk) == ""
 
 
 def test_secrets_that_appear_later_are_covered_before_the_next_command(desk: Desk) -> None:
-    assert found(desk) == ""
+    assert found_names(desk) == ""
     plant(desk.project / "new/.env", desk.project / "key.pem", desk.home / ".aws/config")
     desk.view.refresh()
-    assert found(desk) == ""
+    assert found_names(desk) == ""
     # Their folder is another one now, or not there any more for a while.
     for _ in range(2):
         shutil.rmtree(desk.project / "new")
@@ -91,12 +91,12 @@ def test_secrets_that_appear_later_are_covered_before_the_next_command(desk: Des
         plant(desk.project / "new/.env")
         (desk.project / "new/b.txt").write_text("b\n")
         desk.view.refresh()
-        assert found(desk) == ""
+        assert found_names(desk) == ""
         assert desk.run("cat new/b.txt") == "b\n"
     (desk.project / "new").rename(desk.project / "old")
     plant(desk.project / "new/.env")
     desk.view.refresh()
-    assert found(desk) == ""
+    assert found_names(desk) == ""
     assert desk.run("ls -A1 new old") == "new:\n.env\n\nold:\n.env\nb.txt\n"
 
 
@@ -120,12 +120,12 @@ def test_what_commands_try_with_a_covered_secret_changes_nothing(desk: Desk, eff
     desk.take_out(*collection.same, *(change.name for change in collection.changes))
     assert desk.collect().changes == []
     assert desk.run("cat sub/x.txt") == "x"
-    assert found(desk) == ""
+    assert found_names(desk) == ""
     for name in names:
         assert VALUE in (desk.project / name).read_text()
 
 
-def covered(masks: Masks, desk: Desk) -> list[str]:
+def covered_names(masks: Masks, desk: Desk) -> list[str]:
     """Return what is covered in the home folder."""
     below = (path for path in masks.find() if path.is_relative_to(desk.home))
     return [str(path.relative_to(desk.home)) for path in below]
@@ -136,11 +136,11 @@ def test_what_the_user_allows_is_not_covered(desk: Desk) -> None:
     hosts: list[str] = []
     masks = Masks(desk.host, [desk.project], desk.home, {}, patterns=lambda: hosts)
     all_three = [".aws", "project/.env", "project/sub/.env"]
-    assert covered(masks, desk) == all_three
+    assert covered_names(masks, desk) == all_three
     hosts.append("sub/.env")
-    assert covered(masks, desk) == all_three[:2]
+    assert covered_names(masks, desk) == all_three[:2]
     hosts[:] = [".env", str(desk.home / ".aws")]
-    assert covered(masks, desk) == []
+    assert covered_names(masks, desk) == []
 
 
 def test_looking_again_lists_no_folder_that_has_not_changed(desk: Desk) -> None:

@@ -155,7 +155,7 @@ def _listening(name: str, stack: ExitStack) -> socket.socket:
     return one
 
 
-def _documented(level: str) -> dict[str, str]:
+def _documented_causes(level: str) -> dict[str, str]:
     """Return a column of the table, without what is said in it for people only."""
     table = SAFETY.read_text("utf-8").partition("| Tried")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
@@ -168,7 +168,7 @@ def test_a_level_refuses_what_the_documents_say(host: Host, level: str, as_root:
     if as_root and os.getuid() != 0:
         pytest.skip("only root can be root")
     before = host.files()
-    assert host.run(level, as_root=as_root) == _documented(level)
+    assert host.run(level, as_root=as_root) == _documented_causes(level)
     assert host.files() == before
     assert host.n_reached() == 0
 
@@ -176,7 +176,7 @@ def test_a_level_refuses_what_the_documents_say(host: Host, level: str, as_root:
 def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
     """Else the tests above would say nothing."""
     before = host.files()
-    outcomes, documented_causes = host.run("none", as_root=False), _documented("none")
+    outcomes, documented_causes = host.run("none", as_root=False), _documented_causes("none")
     assert outcomes.pop("another process") == "changed"
     assert outcomes.keys() == documented_causes.keys()
     for name in outcomes.keys() - DEPENDS_ON_THE_MACHINE:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from command_line import end, environment, start
 from fake_llm import Step, call, error, hang, raw, say, with_usage
-from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
+from model_calls import anthropic_block, claude, thinking_chunk, thinking_sent, tool_use
 from starts import SCRIPT
 from world import KEY, World, items, text
 
@@ -82,7 +82,7 @@ def test_a_call_that_takes_longer_than_the_settings_allow_ends_its_request(
     message = client.wait_for_event("error.raised")["event"]["error"]["message"]
     assert "1 s" in message
     assert client.wait_for_event("turn.paused")
-    assert world.llm.requests[0].closed.wait(60)
+    assert world.llm.requests[0].close_event.wait(60)
 
 
 def test_an_image_of_a_message_is_in_the_request_and_in_every_one_after_it(world: World) -> None:
@@ -237,7 +237,9 @@ def test_signed_thinking_goes_back_unmodified(world: World) -> None:
     )
     thinking = "Hm \u2028 <b>."
     world.script(
-        claude(thought(thinking), tool_use("toolu_1", "think", thought="x"), stop="tool_use"),
+        claude(
+            thinking_chunk(thinking), tool_use("toolu_1", "think", thought="x"), stop="tool_use"
+        ),
         claude(block, stop="end_turn"),
     )
     llm = {"baseUrl": world.llm.url.removesuffix("/v1"), "reasoningEffort": "low", "apiKey": KEY}

@@ -26,7 +26,9 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def found(folder: Path, *, home: Path | None = None, is_trusted: bool = True) -> dict[str, Skill]:
+def find_by_name(
+    folder: Path, *, home: Path | None = None, is_trusted: bool = True
+) -> dict[str, Skill]:
     return {s.name: s for s in find_skills([folder], home, lambda _folder: is_trusted)}
 
 
@@ -50,7 +52,7 @@ def test_the_front_matter_says_what_sets_a_skill_off(
     tmp_path: Path, front: str, kind: SkillKind
 ) -> None:
     write(tmp_path / ".agents/skills/release/SKILL.md", f"---\n{front}\n---\nTag first.\n")
-    [skill] = found(tmp_path).values()
+    [skill] = find_by_name(tmp_path).values()
     assert (skill.name, skill.kind, skill.problem) == ("release", kind, None)
     assert skill.text == "Tag first.\n"
 
@@ -60,7 +62,7 @@ def test_a_nested_trigger_sets_off_what_the_flat_one_does(tmp_path: Path) -> Non
     servers = "mcp_tools:\n  mcpServers:\n    pg: {command: uvx, args: [server]}\n"
     front_matter = "trigger:\n  type: keyword\n  keywords: [database, SQL]\n"
     write(skills / "postgres.md", f"---\nname: postgres\n{front_matter}{servers}---\nRead only.\n")
-    [skill] = found(tmp_path).values()
+    [skill] = find_by_name(tmp_path).values()
     assert (skill.kind, skill.triggers) == ("keyword", ("database", "SQL"))
     assert skill.starts == ("MCP server pg: uvx server",)
     content = [{"type": "text", "text": "Which sql is slow?"}]
@@ -77,7 +79,7 @@ def test_a_plain_file_is_always_on_and_words_stay_words(tmp_path: Path) -> None:
     skills = tmp_path / ".openhands/skills"
     write(skills / "style.md", "Use tabs.\n")
     write(skills / "on.md", "---\r\ntriggers: [on, 2026-01-01, 1.0]\r\n---\r\nText\r\n")
-    style, on = found(tmp_path)["style"], found(tmp_path)["on"]
+    style, on = find_by_name(tmp_path)["style"], find_by_name(tmp_path)["on"]
     assert (style.kind, style.text) == ("always", "Use tabs.\n")
     assert on.triggers == ("on", "2026-01-01", "1.0")
 
@@ -90,12 +92,12 @@ def test_of_one_name_the_nearest_counts_and_an_untrusted_one_hides_none(tmp_path
         write(base / ".agents/skills/deploy/SKILL.md", f"Deploy {base.name}.")
     write(top / ".openhands/microagents/ship.md", "Ship.")
     write(tmp_path / ".agents/skills/other/SKILL.md", "Above the repository.")
-    trusted_skills = found(inner, home=home)
+    trusted_skills = find_by_name(inner, home=home)
     assert {name: skill.text for name, skill in trusted_skills.items()} == {
         "deploy": "Deploy web.",
         "ship": "Ship.",
     }
-    untrusted_skills = found(inner, home=home, is_trusted=False)
+    untrusted_skills = find_by_name(inner, home=home, is_trusted=False)
     assert untrusted_skills["deploy"].text == "Deploy home."
     assert untrusted_skills["ship"].problem == skill_files.UNTRUSTED
 
@@ -106,9 +108,9 @@ def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Pat
     (shared_folder / ".git").mkdir(parents=True)
     for base in (shared_folder, own):
         write(base / f".agents/skills/of-{base.name}/SKILL.md", f"Run {base.name}.")
-    assert found(own).keys() == {"of-shared", "of-project"}
+    assert find_by_name(own).keys() == {"of-shared", "of-project"}
     shared_folder.chmod(0o1777)
-    assert found(own).keys() == {"of-project"}
+    assert find_by_name(own).keys() == {"of-project"}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Pat
 )
 def test_a_broken_file_is_a_skill_with_a_problem(tmp_path: Path, text: str, problem: str) -> None:
     write(tmp_path / ".agents/skills/x/SKILL.md", text)
-    [skill] = found(tmp_path).values()
+    [skill] = find_by_name(tmp_path).values()
     assert skill.is_broken
     assert problem in (skill.problem or "")
 
@@ -146,7 +148,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     project = tmp_path / "shop"
     (project / ".agents/skills").mkdir(parents=True)
     (project / ".agents/skills/x.md").symlink_to(tmp_path / "secret.md")
-    [skill] = found(project).values()
+    [skill] = find_by_name(project).values()
     assert (skill.text, skill.is_broken) == ("", True)
 
 
@@ -158,7 +160,7 @@ def test_servers_come_from_front_matter_and_files_and_know_their_folder(tmp_path
         folder / "SKILL.md",
         "---\nmcp_tools:\n  mcpServers:\n    b: {url: 'http://localhost:1/mcp'}\n---\nText",
     )
-    [skill] = found(tmp_path).values()
+    [skill] = find_by_name(tmp_path).values()
     assert skill.starts == (
         f"MCP server a: python {folder}/a.py",
         "MCP server b: http://localhost:1/mcp",
@@ -183,7 +185,7 @@ KEYWORD = Skill("git", "keyword", "project", Path("/git.md"), triggers=("git", "
 TASK = Skill("deploy", "task", "project", Path("/deploy.md"), triggers=("/ship",))
 
 
-def said(*parts: Any) -> Any:
+def user_message(*parts: Any) -> Any:
     return {"kind": "userMessage", "id": "s", "content": parts}
 
 
@@ -191,7 +193,7 @@ def words(text: str) -> Any:
     return {"type": "text", "text": text}
 
 
-def used(name: str) -> Any:
+def skill_use(name: str) -> Any:
     return {"kind": "notice", "id": "n", "skill": name}
 
 
@@ -201,22 +203,44 @@ CUT = {"kind": "condensation", "id": "k", "status": "completed", "pruned": []}
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        ([said(words("commit it"))], [("git", "")]),
-        ([said(words("commit it")), used("git")], []),
-        ([said(words("git")), used("git"), {"kind": "agentMessage"}, said(words("git"))], []),
-        ([said(words("git")), used("git"), {**CUT, "keepFrom": "k"}, said(words("git"))], ["git"]),
-        ([said(words("git")), used("git"), CUT, said(words("git"))], []),
-        ([said(words("/deploy  to prod"))], [("deploy", "to prod")]),
-        ([said(words("/deploy\nto prod "))], [("deploy", "to prod")]),
-        ([said(words("see a/deploy"))], []),
-        ([said(words("/ship to prod"))], [("deploy", "to prod")]),
-        ([said(words("see ./ship/readme.md, run ~/ship"))], []),
-        ([said({"type": "command", "name": "deploy", "args": "x"})], [("deploy", "x")]),
-        ([said({"type": "command", "name": "deploy", "args": "x"}), used("deploy")], []),
-        ([used("deploy"), {"kind": "agentMessage"}, said(words("/deploy"))], ["deploy"]),
-        ([said({"type": "command", "name": "git"})], [("git", "")]),
-        ([said({"type": "skill", "name": "git", "args": "y"})], [("git", "y")]),
-        ([said(words("git")), {"kind": "agentMessage"}], []),
+        ([user_message(words("commit it"))], [("git", "")]),
+        ([user_message(words("commit it")), skill_use("git")], []),
+        (
+            [
+                user_message(words("git")),
+                skill_use("git"),
+                {"kind": "agentMessage"},
+                user_message(words("git")),
+            ],
+            [],
+        ),
+        (
+            [
+                user_message(words("git")),
+                skill_use("git"),
+                {**CUT, "keepFrom": "k"},
+                user_message(words("git")),
+            ],
+            ["git"],
+        ),
+        ([user_message(words("git")), skill_use("git"), CUT, user_message(words("git"))], []),
+        ([user_message(words("/deploy  to prod"))], [("deploy", "to prod")]),
+        ([user_message(words("/deploy\nto prod "))], [("deploy", "to prod")]),
+        ([user_message(words("see a/deploy"))], []),
+        ([user_message(words("/ship to prod"))], [("deploy", "to prod")]),
+        ([user_message(words("see ./ship/readme.md, run ~/ship"))], []),
+        ([user_message({"type": "command", "name": "deploy", "args": "x"})], [("deploy", "x")]),
+        (
+            [user_message({"type": "command", "name": "deploy", "args": "x"}), skill_use("deploy")],
+            [],
+        ),
+        (
+            [skill_use("deploy"), {"kind": "agentMessage"}, user_message(words("/deploy"))],
+            ["deploy"],
+        ),
+        ([user_message({"type": "command", "name": "git"})], [("git", "")]),
+        ([user_message({"type": "skill", "name": "git", "args": "y"})], [("git", "y")]),
+        ([user_message(words("git")), {"kind": "agentMessage"}], []),
     ],
 )
 def test_what_a_message_calls_for(items: list[Any], expected: list[Any]) -> None:
@@ -260,9 +284,9 @@ def test_the_prompt_names_skills_in_the_same_order_and_within_a_limit(tmp_path: 
     for n in range(40):
         front = f"---\ndescription: {n:04} {'x' * 900}\n---\n"
         write(tmp_path / f".agents/skills/s{n:02}/SKILL.md", front)
-    skills = list(found(tmp_path).values())
+    skills = list(find_by_name(tmp_path).values())
     [section] = prompt_sections(skills, can_load=True)
-    assert section == prompt_sections(list(found(tmp_path).values()), can_load=True)[0]
+    assert section == prompt_sections(list(find_by_name(tmp_path).values()), can_load=True)[0]
     assert len(section) < 20_000
     assert "- s00: 0000 xxx" in section
     assert section.endswith("\n- s39")

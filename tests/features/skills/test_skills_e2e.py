@@ -30,7 +30,7 @@ def messages(world: World, nth: int = -1) -> list[str]:
     return [str(m.get("content")) for m in world.llm.requests[nth].body["messages"]]
 
 
-def offered(world: World, nth: int = -1) -> set[str]:
+def offered_skills(world: World, nth: int = -1) -> set[str]:
     return {tool["function"]["name"] for tool in world.llm.requests[nth].body.get("tools", ())}
 
 
@@ -272,7 +272,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     approval_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
     approval = approval_event["event"]["approval"]
     assert "server.py" in approval["reason"]
-    assert "shop__price" not in offered(world, 0)
+    assert "shop__price" not in offered_skills(world, 0)
     allow: Json = {"effect": "allow", "scope": "once"}
     client.request(
         "approval/respond",
@@ -303,4 +303,4 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
         "conversation/sendMessage", {"conversationId": conversation, "content": text("jam?")}
     )
     assert world.turn(client, nth=2)["finalText"] == "Again three."
-    assert "shop__price" in offered(world)
+    assert "shop__price" in offered_skills(world)

@@ -14,7 +14,9 @@ THOUGHT: Any = {"kind": "reasoning", "text": "Hm."}
 CUT: Any = {"kind": "condensation", "summary": "What was."}
 
 
-def called(words: str = "a", output: str = "ok", status: str = "completed", **fields: Any) -> Any:
+def call_answer(
+    words: str = "a", output: str = "ok", status: str = "completed", **fields: Any
+) -> Any:
     return {
         "kind": "toolCall",
         "tool": "echo",
@@ -26,12 +28,12 @@ def called(words: str = "a", output: str = "ok", status: str = "completed", **fi
     }
 
 
-def failed(words: str = "a", output: str = "no such file") -> Any:
-    return called(words, output, "failed")
+def failed_answer(words: str = "a", output: str = "no such file") -> Any:
+    return call_answer(words, output, "failed")
 
 
-def ran(took: str) -> Any:
-    return called("ls", f"x\n[exit code 0, {took}, in /w]", kind="command")
+def ran_answer(took: str) -> Any:
+    return call_answer("ls", f"x\n[exit code 0, {took}, in /w]", kind="command")
 
 
 def in_answer(item: Any, n: int) -> Any:
@@ -43,31 +45,34 @@ def in_answers(items: list[Any]) -> list[Any]:
     return [in_answer(item, n) for n, item in enumerate(items)]
 
 
-POLL = called(kind="command", args={"command": "", "is_input": True})
-WRONG = called(status="failed", reason="invalidArguments")
-LOST = [failed("a"), failed("b"), failed("c")]
-BACK_AND_FORTH = [called("a"), called("b")] * 3
+POLL = call_answer(kind="command", args={"command": "", "is_input": True})
+WRONG = call_answer(status="failed", reason="invalidArguments")
+LOST = [failed_answer("a"), failed_answer("b"), failed_answer("c")]
+BACK_AND_FORTH = [call_answer("a"), call_answer("b")] * 3
 
 
 @pytest.mark.parametrize(
     ("items", "pattern"),
     [
-        ([called()] * 3, "identicalCalls"),
-        ([called()] * 2, None),
-        ([called(), called(), called(output="new"), called()], None),
-        ([called(), THOUGHT, called(), TALK, CUT, called()], "identicalCalls"),
-        ([called(), called(), USER, called(), called()], None),
-        ([ran("0.1 s"), ran("0.2 s"), ran("12.5 s")], "identicalCalls"),
+        ([call_answer()] * 3, "identicalCalls"),
+        ([call_answer()] * 2, None),
+        ([call_answer(), call_answer(), call_answer(output="new"), call_answer()], None),
+        ([call_answer(), THOUGHT, call_answer(), TALK, CUT, call_answer()], "identicalCalls"),
+        ([call_answer(), call_answer(), USER, call_answer(), call_answer()], None),
+        ([ran_answer("0.1 s"), ran_answer("0.2 s"), ran_answer("12.5 s")], "identicalCalls"),
         ([POLL] * 9, None),
-        ([called(), POLL, called(), POLL, called(), POLL, called()], "identicalCalls"),
+        (
+            [call_answer(), POLL, call_answer(), POLL, call_answer(), POLL, call_answer()],
+            "identicalCalls",
+        ),
         (LOST, "sameError"),
-        ([failed("a"), failed("b"), failed("c", "denied")], None),
-        ([failed(), called("look"), failed(), failed()], None),
+        ([failed_answer("a"), failed_answer("b"), failed_answer("c", "denied")], None),
+        ([failed_answer(), call_answer("look"), failed_answer(), failed_answer()], None),
         (BACK_AND_FORTH, "alternatingCalls"),
         (BACK_AND_FORTH[1:], None),
-        ([called("a", "1"), *BACK_AND_FORTH[1:]], None),
+        ([call_answer("a", "1"), *BACK_AND_FORTH[1:]], None),
         ([TALK, TALK, TALK], "monologue"),
-        ([TALK, TALK, called(), TALK], None),
+        ([TALK, TALK, call_answer(), TALK], None),
         ([WRONG, WRONG, WRONG], "wrongCalls"),
     ],
 )
@@ -81,17 +86,30 @@ def test_what_counts_as_going_in_circles(items: list[Any], pattern: str | None):
     [
         ([[WRONG, WRONG, WRONG, WRONG]], None),
         ([[WRONG, WRONG], [WRONG, WRONG]], None),
-        ([[WRONG, WRONG], [WRONG], [WRONG, called()]], None),
+        ([[WRONG, WRONG], [WRONG], [WRONG, call_answer()]], None),
         ([[WRONG, WRONG], [WRONG], [WRONG, WRONG]], "wrongCalls"),
-        ([[called()] * 5], None),
-        ([[failed("a"), failed("b"), failed("c")]], None),
-        ([[called("a"), called("b"), called("c"), failed("d")]] * 3, "identicalCalls"),
-        ([[called("a"), called("b")], [called("b"), called("a")], [called("a")]], None),
-        ([[called("a"), called("b")], [called("c"), called("d")]] * 3, "alternatingCalls"),
-        ([[called("a"), called("b")], [called("a"), called("d")]] * 2, None),
-        ([[failed(x, "no"), failed(x, "never")] for x in "abc"], "sameError"),
-        ([[failed(x, "no"), called(x)] for x in "abc"], None),
-        ([[called(str(n)) for n in range(20)]] * 3, "identicalCalls"),
+        ([[call_answer()] * 5], None),
+        ([[failed_answer("a"), failed_answer("b"), failed_answer("c")]], None),
+        (
+            [[call_answer("a"), call_answer("b"), call_answer("c"), failed_answer("d")]] * 3,
+            "identicalCalls",
+        ),
+        (
+            [
+                [call_answer("a"), call_answer("b")],
+                [call_answer("b"), call_answer("a")],
+                [call_answer("a")],
+            ],
+            None,
+        ),
+        (
+            [[call_answer("a"), call_answer("b")], [call_answer("c"), call_answer("d")]] * 3,
+            "alternatingCalls",
+        ),
+        ([[call_answer("a"), call_answer("b")], [call_answer("a"), call_answer("d")]] * 2, None),
+        ([[failed_answer(x, "no"), failed_answer(x, "never")] for x in "abc"], "sameError"),
+        ([[failed_answer(x, "no"), call_answer(x)] for x in "abc"], None),
+        ([[call_answer(str(n)) for n in range(20)]] * 3, "identicalCalls"),
     ],
 )
 def test_what_is_called_several_times_in_one_answer_counts_once(
@@ -103,13 +121,13 @@ def test_what_is_called_several_times_in_one_answer_counts_once(
 
 
 def test_a_stop_is_a_new_beginning():
-    notice = find_stuck(in_answers([called()] * 3))
+    notice = find_stuck(in_answers([call_answer()] * 3))
     assert notice is not None
     stop = notice.notice.model_copy(update={"reason": STOPPED}).model_dump(by_alias=True)
-    items = [*[called()] * 3, stop]
+    items = [*[call_answer()] * 3, stop]
     assert find_stuck(in_answers(items)) is None
-    assert find_stuck(in_answers([*items, *[called()] * 2])) is None
-    assert find_stuck(in_answers([*items, *[called()] * 3])) is not None
+    assert find_stuck(in_answers([*items, *[call_answer()] * 2])) is None
+    assert find_stuck(in_answers([*items, *[call_answer()] * 3])) is not None
 
 
 def test_a_nudge_counts_once_the_model_has_answered_it():
@@ -122,7 +140,7 @@ def test_a_nudge_counts_once_the_model_has_answered_it():
     # Logs of earlier versions have no code.
     assert find_stuck(in_answers([*items_with_nudge[:-1], {**nudge, "code": None}])) is None
     assert find_stuck(in_answers([*items_with_nudge, THOUGHT])) is None
-    again = find_stuck(in_answers([*items_with_nudge, failed("d")]))
+    again = find_stuck(in_answers([*items_with_nudge, failed_answer("d")]))
     assert again is not None
     assert again.stop_reason == "stuck"
-    assert find_stuck(in_answers([*items_with_nudge, called("b"), failed("d")])) is None
+    assert find_stuck(in_answers([*items_with_nudge, call_answer("b"), failed_answer("d")])) is None

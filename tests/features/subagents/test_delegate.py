@@ -6,7 +6,7 @@ import threading
 import pytest
 from command_line import end, environment, start
 from delegation import Json, delegate, script, task
-from fake_llm import call, calls, error, first_user_text, hang, held, say
+from fake_llm import call, calls, error, first_user_text, hang, hold_step, say
 from raw_client import RawClient
 from starts import SCRIPT
 from world import World, content_of, items, wait_for_status
@@ -49,19 +49,19 @@ def result_of(client: RawClient, *, nth: int = 1) -> Json:
     return [item for item in items(client, "toolCall") if item["tool"] == "delegate"][nth - 1]
 
 
-def priced(world: World, **settings: float) -> None:
+def set_prices(world: World, **settings: float) -> None:
     prices = {"inputCostPerToken": 0.01, "outputCostPerToken": 0.01}
     (world.home / "settings.json").write_text(json.dumps({"llm": prices, **settings}))
 
 
 def test_tasks_run_side_by_side_and_their_last_words_are_the_result(world: World) -> None:
     gate = threading.Event()
-    priced(world)
+    set_prices(world)
     script(
         world,
         go=[delegate(task("one", "explore"), task("two")), say("Both are done.")],
-        one=[held(say("The parser is in a.py.", n_chunks=3), gate, after=1)],
-        two=[held(say("I fixed it.", n_chunks=3), gate, after=1)],
+        one=[hold_step(say("The parser is in a.py.", n_chunks=3), gate, after=1)],
+        two=[hold_step(say("I fixed it.", n_chunks=3), gate, after=1)],
     )
     client = world.daemon()
     parent = world.start(client)
@@ -279,7 +279,7 @@ def test_a_pause_holds_sub_agents_and_a_task_with_resume_goes_on(world: World) -
     script(
         world,
         go=[delegate(task("one"))],
-        one=[held(call("think", thought="hm"), gate), say("All of it.")],
+        one=[hold_step(call("think", thought="hm"), gate), say("All of it.")],
     )
     client = world.daemon()
     parent = world.start(client)
@@ -363,7 +363,7 @@ def test_the_prompt_of_a_sub_agent_fits_its_tools(world: World) -> None:
 
 
 def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None:
-    priced(world)
+    set_prices(world)
     script(
         world,
         go=[
@@ -387,7 +387,7 @@ def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None
 
 @pytest.mark.parametrize("limit", ["maxCostUsd", "maxCostUsdPerConversation"])
 def test_the_budget_of_the_parent_stops_its_sub_agents(world: World, limit: str) -> None:
-    priced(world, **{limit: 2})
+    set_prices(world, **{limit: 2})
     script(
         world,
         go=[delegate(task("one"), task("two")), say("never")],

@@ -13,7 +13,7 @@ from oh_daemon.common.masking import Masker
 from oh_daemon.features.terminal.command_output import (
     MAX_TOKENS,
     OutputText,
-    collapsed,
+    collapse_lines,
     count_tokens,
 )
 from oh_daemon.features.terminal.output import Capture
@@ -64,11 +64,11 @@ def test_an_estimate_is_near_what_a_tokenizer_counts(
 )
 def test_repeated_lines_and_padding_are_collapsed(text: str, expected_text: str) -> None:
     """Finding D9: `yes` took 32.9k tokens, and a screen of vi 4.2k, most of them blanks."""
-    assert collapsed(text) == expected_text
+    assert collapse_lines(text) == expected_text
 
 
 def test_a_padded_screen_is_short() -> None:
-    assert count_tokens(collapsed(SCREEN)) < 100
+    assert count_tokens(collapse_lines(SCREEN)) < 100
 
 
 class Blobs:
@@ -81,7 +81,7 @@ class Blobs:
         return f"blob{len(self.texts)}"
 
 
-def rendered(tmp_path: Path, text: str, max_tokens: int) -> tuple[str, list[str]]:
+def render_text(tmp_path: Path, text: str, max_tokens: int) -> tuple[str, list[str]]:
     capture, blobs, masker = Capture(tmp_path / "spill"), Blobs(), Masker()
     masker.add(KEY)
     capture.add(text)
@@ -94,7 +94,7 @@ def test_a_flood_of_numbers_stays_in_the_budget_and_the_file_has_all(tmp_path: P
     """Finding D9: `seq 50000` took 17.8k tokens, since bytes were counted."""
     for n_lines in (4_000, 50_000):
         flood = "".join(f"{n}\n" for n in range(n_lines))
-        shown_text, [blob] = rendered(tmp_path, flood, MAX_TOKENS)
+        shown_text, [blob] = render_text(tmp_path, flood, MAX_TOKENS)
         assert count_tokens(shown_text) <= MAX_TOKENS + 60
         assert (shown_text.startswith("0\n1\n"), shown_text.endswith(f"{n_lines - 1}\n")) == (
             True,
@@ -105,12 +105,12 @@ def test_a_flood_of_numbers_stays_in_the_budget_and_the_file_has_all(tmp_path: P
 
 
 def test_a_small_budget_has_mostly_the_end(tmp_path: Path) -> None:
-    shown_text, _ = rendered(tmp_path, "".join(f"line {n}\n" for n in range(1_000)), 200)
+    shown_text, _ = render_text(tmp_path, "".join(f"line {n}\n" for n in range(1_000)), 200)
     head, _, tail = shown_text.partition("[…")
     assert count_tokens(head) < count_tokens(tail) / 2
 
 
 def test_a_short_output_is_kept_nowhere_and_a_secret_in_no_piece(tmp_path: Path) -> None:
-    assert rendered(tmp_path, "one\ntwo\n", MAX_TOKENS) == ("one\ntwo\n", [])
-    shown_text, [blob] = rendered(tmp_path, f"{KEY} 1 2 3\n" * 2_000 + f"x{KEY}\n" * 3, 100)
+    assert render_text(tmp_path, "one\ntwo\n", MAX_TOKENS) == ("one\ntwo\n", [])
+    shown_text, [blob] = render_text(tmp_path, f"{KEY} 1 2 3\n" * 2_000 + f"x{KEY}\n" * 3, 100)
     assert not any(KEY[:12] in text for text in (shown_text, blob))

@@ -83,10 +83,10 @@ def test_what_is_taken_back_before_the_answer_is_not_given(world: World) -> None
 
 
 def test_a_program_gives_a_secret_when_a_command_needs_it(tmp_path: Path) -> None:
-    def broken() -> str:
+    def raise_error() -> str:
         raise LookupError(VALUE)
 
-    secrets = {"SHOP_TOKEN": lambda: VALUE, "OTHER": broken, "SHORT": "short"}
+    secrets = {"SHOP_TOKEN": lambda: VALUE, "OTHER": raise_error, "SHORT": "short"}
     heard: list[str] = []
     with FakeLLM() as fake, Workspace(tmp_path, secrets=secrets) as workspace:
         names = ("SHOP_TOKEN", "OTHER", "SHORT")

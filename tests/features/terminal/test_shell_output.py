@@ -88,14 +88,14 @@ class _SimpleCleaner:
 
     def __init__(self) -> None:
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self.held = ""
+        self.held_text = ""
 
     def feed(self, data: bytes) -> str:
-        return self.clean(self.held + self.decode(data))
+        return self.clean(self.held_text + self.decode(data))
 
     def flush(self) -> str:
-        text = self.clean(self.held + self.decode(b"", final=True) + "\x1b")
-        return text + self.without_controls(self.collapsed(self.held[:-1]))
+        text = self.clean(self.held_text + self.decode(b"", final=True) + "\x1b")
+        return text + self.without_controls(self.collapse(self.held_text[:-1]))
 
     def clean(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
@@ -105,15 +105,15 @@ class _SimpleCleaner:
         line_start = text.rfind("\n", 0, end) + 1
         if "\r" in self.with_returns(text[line_start:end]):
             end = line_start
-        self.held = text[end:]
+        self.held_text = text[end:]
         text = self.escape.sub("", self.with_returns(text[:end]))
-        lines = [self.collapsed(line) if "\r" in line else line for line in text.split("\n")]
+        lines = [self.collapse(line) if "\r" in line else line for line in text.split("\n")]
         return self.without_controls(re.sub(r"[^\n\x08]\x08", "", "\n".join(lines)))
 
     def with_returns(self, text: str) -> str:
         return re.sub(r"(?:\x1b\[|\x9b)[01]?G", "\r", text)
 
-    def collapsed(self, line: str) -> str:
+    def collapse(self, line: str) -> str:
         states = self.escape.sub("", self.with_returns(line)).split("\r")
         return next((state for state in reversed(states) if state.strip()), "")
 

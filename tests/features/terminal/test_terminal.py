@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from held import view_of
-from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
+from leftovers import DEADLINE_S, n_open_files, tagged_pids, wait_until_gone
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.terminal.bash import Bash, CommandOutcome
@@ -37,9 +37,9 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
     yield shells
     shells.close()
     if view is not None:
-        wait_until_gone(tagged(view.spawner.run_id))
+        wait_until_gone(tagged_pids(view.spawner.run_id))
         view.close()  # Its monitor runs outside, as long as the view does.
-    wait_until_gone(tagged(spawner.run_id))
+    wait_until_gone(tagged_pids(spawner.run_id))
     spawner.close()
 
 

@@ -26,7 +26,7 @@ class Buffer:
     """A file that is open in the client, with text that was not saved."""
 
     path: Path
-    unsaved: str | None = UNSAVED
+    unsaved_text: str | None = UNSAVED
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Habits:
     answers_unknown: bool = True
     new: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What it sends with `session/new` besides the folder."""
-    sees_unsaved: bool = True
+    sees_unsaved_text: bool = True
     """Whether the agent can know the unsaved text."""
 
 
 def read_buffer(buffer: Buffer, path: str) -> Json:
-    if Path(path) == buffer.path and buffer.unsaved is not None:
-        return {"content": buffer.unsaved}
+    if Path(path) == buffer.path and buffer.unsaved_text is not None:
+        return {"content": buffer.unsaved_text}
     if not Path(path).exists():
         raise RpcError({"code": -32002, "message": "Resource not found"})
     return {"content": Path(path).read_text()}
@@ -59,7 +59,7 @@ def read_disk(_buffer: Buffer, path: str) -> Json:
 
 def write_buffer(buffer: Buffer, path: str, text: str) -> None:
     if Path(path) == buffer.path:
-        buffer.unsaved = None
+        buffer.unsaved_text = None
     Path(path).write_text(text)
 
 
@@ -71,13 +71,17 @@ CLIENTS = [
     Habits("zed", read_buffer, write_buffer, new={"mcpServers": []}),
     Habits("JetBrains IDE", read_buffer, write_buffer, without=["SHELL", "TERM"]),
     Habits(
-        "CodeCompanion.nvim", read_disk, write_buffer, answers_unknown=False, sees_unsaved=False
+        "CodeCompanion.nvim",
+        read_disk,
+        write_buffer,
+        answers_unknown=False,
+        sees_unsaved_text=False,
     ),
     Habits("", read_buffer, fail_as_text, without=["HOME", "SHELL", "LANG"]),  # avante
 ]
 
 
-def begun(start: Start, habits: Habits, buffer: Buffer) -> AcpClient:
+def start_client(start: Start, habits: Habits, buffer: Buffer) -> AcpClient:
     client = start(without=habits.without)
     if not habits.answers_unknown:
         for method in ("elicitation/create", "terminal/create"):
@@ -99,7 +103,7 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     rule.write_text("Rule: 10 %\n")
     other_file.write_text("# Prices\nrate = 10\n")
     buffer = Buffer(rule)
-    client = begun(start, habits, buffer)
+    client = start_client(start, habits, buffer)
     world.script(
         call("edit", command="view", path="rule.md"),
         call("edit", command="view", path="prices.py", start_line=2, end_line=2),
@@ -111,7 +115,7 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     session = client.new(world.project, **habits.new)
     assert client.prompt(session, "Do what the rule says") == {"stopReason": "end_turn"}
     last_message = str(world.llm.requests[1].body["messages"][-1]["content"])
-    assert ("25 %" in last_message) == habits.sees_unsaved
+    assert ("25 %" in last_message) == habits.sees_unsaved_text
     assert other_file.read_text() == "# Prices\nrate = 25\n"
     # Lines are counted from 1, as the schema has it.
     places = [place for each in client.updates() for place in each.get("locations", ())]
@@ -124,7 +128,7 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     client.process.send_signal(signal.SIGTERM)
     assert client.process.wait(90) == 0
 
-    again = begun(start, habits, buffer)
+    again = start_client(start, habits, buffer)
     world.script(say("Still here."))
     again.request(
         "session/load", {"sessionId": session, "cwd": str(world.project), "mcpServers": []}
@@ -132,4 +136,4 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     assert "Do what the rule says" in again.text("user_message_chunk")
     assert again.prompt(session, "Are you there?") == {"stopReason": "end_turn"}
     assert again.text().endswith("Still here.")
-    assert (buffer.unsaved, rule.read_text()) == (UNSAVED, "Rule: 10 %\n")
+    assert (buffer.unsaved_text, rule.read_text()) == (UNSAVED, "Rule: 10 %\n")

@@ -16,11 +16,11 @@ class Answers:
     """The requests to a client, and what becomes of them."""
 
     def __init__(self, *answers: ClientAnswer) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._answers = iter(answers)
 
     def __call__(self, method: str, _params: Any, **_how: Any) -> ClientAnswer:
-        self.asked.append(method)
+        self.requests.append(method)
         return next(self._answers)
 
 
@@ -36,7 +36,7 @@ def test_a_client_that_hangs_is_not_asked_again_for_a_while(tmp_path: Path) -> N
     assert editor.document(path) is None
     assert editor.document(tmp_path / "b.py") is None
     assert not editor.create(tmp_path / "c.py", "y\n", cancel=CancelToken())
-    assert answers.asked == ["fs/read_text_file"]
+    assert answers.requests == ["fs/read_text_file"]
 
 
 def test_a_write_that_hangs_is_no_write(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Pat
     answers = Answers()
     assert files(answers, inside).document(outside) is None
     assert files(answers, inside, is_heard=False).document(inside / "b.py") is None
-    assert answers.asked == []
+    assert answers.requests == []
 
 
 def test_only_clients_whose_ways_are_known_are_written_to() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_server
 from acp_client import AcpClient
-from fake_llm import call, cut, error, first_user_text, keyed, say
+from fake_llm import call, cut_step, error, first_user_text, say, script_by_key
 from world import World
 
 from oh_daemon.jsonrpc.outbox import STALL_ABOVE_BYTES
@@ -43,7 +43,7 @@ def test_an_answer_that_breaks_off_and_comes_again_is_told_apart(
     client: AcpClient, world: World
 ) -> None:
     full_answer = say("A whole answer.", n_chunks=3)
-    world.script(cut(full_answer, 700), full_answer)
+    world.script(cut_step(full_answer, 700), full_answer)
     session = client.new(world.project)
     assert client.prompt(session, "Hi") == {"stopReason": "end_turn"}
     first_part, mark, again = client.text().partition("[The answer broke off; here it is")
@@ -69,11 +69,11 @@ def test_what_a_sub_agent_asks_is_asked_in_the_session(client: AcpClient, world:
         "parent": [call("delegate", tasks=[task]), say("All done.")],
         "child": [call("terminal", command="touch made"), say("Made.")],
     }
-    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    world.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], scripts))
     client.allow()
     session = client.new(world.project)
     assert client.prompt(session, "parent") == {"stopReason": "end_turn"}
-    [permission_request] = client.asked("session/request_permission")
+    [permission_request] = client.requests_of("session/request_permission")
     assert permission_request["sessionId"] == session
     assert (world.project / "made").exists()
     assert client.text().endswith("All done.")

@@ -22,7 +22,7 @@ class Buffers:
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """Unsaved texts by path."""
-    written: list[str] = field(default_factory=list[str])
+    written_texts: list[str] = field(default_factory=list[str])
     show: Callable[[str], str] = lambda text: text
     """What it makes of a text that it reads."""
     keep: Callable[[str], str | None] = lambda text: text
@@ -36,7 +36,7 @@ class Buffers:
         return {"content": self.show(self.texts.get(path) or Path(path).read_text())}
 
     def write(self, params: Json) -> Any:
-        self.written.append(params["path"])
+        self.written_texts.append(params["path"])
         text = self.keep(params["content"])
         if text is not None:
             self.texts.pop(params["path"], None)
@@ -44,7 +44,7 @@ class Buffers:
         return self.written_result
 
 
-def begun(start: Start, buffers: Buffers, name: str = "zed") -> AcpClient:
+def start_client(start: Start, buffers: Buffers, name: str = "zed") -> AcpClient:
     client = start()
     client.initialize(name, **FS)
     client.answer("fs/read_text_file", buffers.read)
@@ -61,7 +61,7 @@ def replace(path: str, old: str, new: str) -> Any:
     return call("edit", command="replace", path=path, old_text=old, new_text=new)
 
 
-def observed(world: World, nth: int) -> str:
+def observation_text(world: World, nth: int) -> str:
     """Return what the nth request says of the last call."""
     return str(world.llm.requests[nth].body["messages"][-1]["content"])
 
@@ -72,17 +72,17 @@ def test_unsaved_text_is_read_and_the_edit_says_that_it_is_saved(
     path = world.project / "rule.md"
     path.write_text("Rule: 10 %\n")
     buffers = Buffers({str(path): "Rule: 25 %\n"})
-    client = begun(start, buffers)
+    client = start_client(start, buffers)
     world.script(view("rule.md"), replace("rule.md", "25", "26"), say("Done."))
     session = client.new(world.project)
     client.request("session/set_mode", {"sessionId": session, "modeId": "autoEdit"})
     client.prompt(session, "Raise it")
-    assert "25 %" in observed(world, 1)
-    [permission_request] = client.asked("session/request_permission")
+    assert "25 %" in observation_text(world, 1)
+    [permission_request] = client.requests_of("session/request_permission")
     assert "also saves your unsaved changes in 'rule.md'" in str(
         permission_request["toolCall"]["content"]
     )
-    assert buffers.written == [str(path)]
+    assert buffers.written_texts == [str(path)]
     assert path.read_text() == "Rule: 26 %\n"
 
 
@@ -90,11 +90,11 @@ def test_saved_and_new_files_go_through_the_client(start: Start, world: World) -
     path, new = world.project / "a.py", world.project / "b.py"
     path.write_text("x = 1\n")
     buffers = Buffers()
-    client = begun(start, buffers)
+    client = start_client(start, buffers)
     create = call("edit", command="create", path="b.py", text="y = 2\n")
     world.script(view("a.py"), replace("a.py", "1", "3"), create, say("Done."))
     client.prompt(client.new(world.project), "Change both")
-    assert buffers.written == [str(path), str(new)]
+    assert buffers.written_texts == [str(path), str(new)]
     assert (path.read_text(), new.read_text()) == ("x = 3\n", "y = 2\n")
     edits = [each for each in client.updates("tool_call_update") if each["status"] == "completed"]
     assert edits[-1]["content"][0] == {"type": "diff", "path": str(new), "newText": "y = 2\n"}
@@ -109,12 +109,12 @@ def test_a_client_that_would_lose_text_is_not_written_to(
     # What CodeCompanion reads is the disk, so nothing says that the user has typed there.
     actual_buffers = {str(path): "x = 1\n# typed\n"} if name else {}
     buffers = Buffers(dict(actual_buffers))
-    client = begun(start, buffers, name)
+    client = start_client(start, buffers, name)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert (buffers.written, buffers.texts) == ([], actual_buffers)
+    assert (buffers.written_texts, buffers.texts) == ([], actual_buffers)
     assert path.read_text() == "x = 3\n"
-    assert bool(client.asked("fs/read_text_file")) == (name == "")
+    assert bool(client.requests_of("fs/read_text_file")) == (name == "")
 
 
 def test_unsaved_text_of_an_unknown_client_is_read_and_left_alone(
@@ -123,11 +123,11 @@ def test_unsaved_text_of_an_unknown_client_is_read_and_left_alone(
     path = world.project / "a.py"
     path.write_text("x = 1\n")
     buffers = Buffers({str(path): "x = 2\n"})
-    client = begun(start, buffers, "")
+    client = start_client(start, buffers, "")
     world.script(view("a.py"), replace("a.py", "2", "3"), say("Well."))
     client.prompt(client.new(world.project), "Change it")
-    assert "x = 2" in observed(world, 1)
-    assert "unsaved changes" in observed(world, 2)
+    assert "x = 2" in observation_text(world, 1)
+    assert "unsaved changes" in observation_text(world, 2)
     assert (path.read_text(), buffers.texts) == ("x = 1\n", {str(path): "x = 2\n"})
 
 
@@ -137,7 +137,7 @@ def test_a_client_that_does_not_reload_what_was_edited_has_no_unsaved_text(
     path = world.project / "a.py"
     path.write_text("x = 1\n")
     buffers = Buffers({str(path): "x = 1\n"})
-    client = begun(start, buffers, "")
+    client = start_client(start, buffers, "")
     wait = call("terminal", command="sleep 0.4")  # For longer than a look at a file counts.
     world.script(view("a.py"), replace("a.py", "1", "3"), wait)
     world.script(replace("a.py", "3", "4"), wait, say("Done."))
@@ -147,7 +147,7 @@ def test_a_client_that_does_not_reload_what_was_edited_has_no_unsaved_text(
     assert path.read_text() == "x = 4\n"
     buffers.texts[str(path)] = "x = 1\n# typed\n"
     client.prompt(session, "Once more")
-    assert "# typed" in observed(world, 7)
+    assert "# typed" in observation_text(world, 7)
     assert path.read_text() == "x = 4\n"
 
 
@@ -168,10 +168,10 @@ def test_a_saved_file_does_not_count_as_changed(
 ) -> None:
     path = world.project / "a.txt"
     path.write_bytes(disk.encode())
-    client = begun(start, Buffers(show=show))
+    client = start_client(start, Buffers(show=show))
     world.script(view("a.txt"), replace("a.txt", "two", "2"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert "unsaved" not in observed(world, 1)
+    assert "unsaved" not in observation_text(world, 1)
     assert path.read_bytes() == disk.replace("two", "2").encode()
 
 
@@ -188,10 +188,10 @@ def test_what_a_client_says_of_a_write_is_checked(
     start: Start, world: World, buffers: Buffers, expected_text: str
 ) -> None:
     (world.project / "a.py").write_text("x = 1\n")
-    client = begun(start, buffers)
+    client = start_client(start, buffers)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert expected_text in observed(world, 2)
+    assert expected_text in observation_text(world, 2)
 
 
 def test_a_client_that_fails_at_reads_is_passed_over(start: Start, world: World) -> None:
@@ -199,7 +199,7 @@ def test_a_client_that_fails_at_reads_is_passed_over(start: Start, world: World)
         raise RpcError({"code": -32603, "message": "it broke"})
 
     (world.project / "a.py").write_text("x = 1\n")
-    client = begun(start, Buffers())
+    client = start_client(start, Buffers())
     client.answer("fs/read_text_file", refuse)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
@@ -210,9 +210,9 @@ def test_a_rejected_edit_touches_no_buffer(start: Start, world: World) -> None:
     path = world.project / "a.py"
     path.write_text("x = 1\n")
     buffers = Buffers({str(path): "x = 2\n"})
-    client = begun(start, buffers)
+    client = start_client(start, buffers)
     client.answer("session/request_permission", lambda params: choose(params, "reject_once"))
     world.script(view("a.py"), replace("a.py", "2", "3"), say("Well."))
     client.prompt(client.new(world.project), "Change it")
-    assert buffers.written == []
+    assert buffers.written_texts == []
     assert buffers.texts == {str(path): "x = 2\n"}

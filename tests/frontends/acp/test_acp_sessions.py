@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_client import AcpClient, wait_for_answer
-from fake_llm import call, hang, held, say
+from fake_llm import call, hang, hold_step, say
 from world import World
 
 Json = dict[str, Any]
@@ -14,7 +14,7 @@ Start = Callable[..., AcpClient]
 Initialized = Callable[..., AcpClient]
 
 
-def begun(start: Start, **options: Any) -> AcpClient:
+def start_client(start: Start, **options: Any) -> AcpClient:
     client = start(**options)
     client.initialize()
     return client
@@ -37,7 +37,7 @@ def test_the_approval_of_an_edit_shows_both_texts_also_after_a_restart(
         "oldText": "x = 1\ny = 2\n",
         "newText": "x = 3\ny = 2\n",
     }
-    first = begun(start)
+    first = start_client(start)
     first.answer("session/request_permission", wait_for_answer)
     session = first.new(world.project)
     first.send_prompt(session, "Change it")
@@ -45,7 +45,7 @@ def test_the_approval_of_an_edit_shows_both_texts_also_after_a_restart(
     assert permission_request["toolCall"]["content"][0] == diff
     first.kill()
 
-    second = begun(start)
+    second = start_client(start)
     second.allow()
     second.request("session/load", of(session, world.project))
     assert [each["content"]["text"] for each in second.updates("user_message_chunk")] == [
@@ -53,7 +53,7 @@ def test_the_approval_of_an_edit_shows_both_texts_also_after_a_restart(
     ]
     assert second.updates("tool_call")[-1]["content"] == [diff]
     assert second.prompt(session, "/continue") == {"stopReason": "end_turn"}
-    [again] = second.asked("session/request_permission")
+    [again] = second.requests_of("session/request_permission")
     assert again["toolCall"]["content"][0] == diff
     assert path.read_text() == "x = 3\ny = 2\n"
     assert second.text().endswith("Done.")
@@ -63,7 +63,7 @@ def test_what_waited_is_asked_again_before_the_next_prompt_is_sent(
     start: Start, world: World
 ) -> None:
     world.script(call("terminal", command="touch made"))
-    first = begun(start)
+    first = start_client(start)
     first.answer("session/request_permission", wait_for_answer)
     session = first.new(world.project)
     first.send_prompt(session, "Make it")
@@ -71,7 +71,7 @@ def test_what_waited_is_asked_again_before_the_next_prompt_is_sent(
     first.kill()
 
     world.script(say("It is made, and here is the rest."))
-    second = begun(start)
+    second = start_client(start)
     second.allow()
     second.request("session/resume", of(session, world.project))
     assert second.updates("user_message_chunk", "tool_call") == []
@@ -88,7 +88,7 @@ def test_a_list_without_a_folder_knows_the_sessions_of_all_folders(
 ) -> None:
     other_folder = tmp_path / "other"
     other_folder.mkdir()
-    first = begun(start)
+    first = start_client(start)
     project_session, home_session, _silent_session = (
         first.new(each) for each in (world.project, other_folder, other_folder)
     )
@@ -97,7 +97,7 @@ def test_a_list_without_a_folder_knows_the_sessions_of_all_folders(
     first.prompt(home_session, "Say hello there")
     first.close()
 
-    second = begun(start)
+    second = start_client(start)
     sessions = second.request("session/list")["sessions"]
     assert [(each["sessionId"], each["cwd"], each["title"]) for each in sessions] == [
         (home_session, str(other_folder), "Say hello there"),
@@ -128,7 +128,7 @@ def test_a_session_closes_in_the_middle_of_its_turn_and_loads_again(
 
 def test_two_sessions_begin_at_once_and_work_side_by_side(client: AcpClient, world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("Slow."), gate))
+    world.script(hold_step(say("Slow."), gate))
     params = {"cwd": str(world.project)}  # Some clients send no `mcpServers`.
     requests = [client.send_request("session/new", params) for _ in range(2)]
     slow, fast = (client.result_of(each)["sessionId"] for each in requests)
@@ -142,7 +142,7 @@ def test_two_sessions_begin_at_once_and_work_side_by_side(client: AcpClient, wor
 
 
 def test_a_session_of_another_agent_says_who_has_it(start: Start, world: World) -> None:
-    first, second = begun(start), begun(start)
+    first, second = start_client(start), start_client(start)
     session = first.new(world.project)
     error = second.error("session/load", of(session, world.project))
     assert str(first.process.pid) in error.message

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from acp_client import AcpClient, choose, texts_of, wait_for_answer
-from fake_llm import call, calls, hang, held, reason, say
+from fake_llm import call, calls, hang, hold_step, reason, say
 from world import World
 
 from oh_daemon.frontends.acp.chunks import MAX_PRINTED_CHARS
@@ -52,7 +52,7 @@ def test_a_command_is_asked_about_and_its_output_comes_back(
     session = client.new(world.project)
     assert client.prompt(session, "Make it") == {"stopReason": "end_turn"}
     assert (world.project / "made").exists()
-    [permission_request] = client.asked("session/request_permission")
+    [permission_request] = client.requests_of("session/request_permission")
     assert permission_request["toolCall"]["title"] == "Run touch made && echo ready"
     [call_update] = client.updates("tool_call")
     assert (call_update["kind"], call_update["name"]) == ("execute", "terminal")
@@ -128,7 +128,7 @@ def test_a_permission_is_withdrawn_when_its_prompt_is_cancelled(
 
 def test_a_second_prompt_waits_for_its_own_turn(client: AcpClient, world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("First."), gate), say("Second."))
+    world.script(hold_step(say("First."), gate), say("Second."))
     session = client.new(world.project)
     first = client.send_prompt(session, "One")
     world.llm.wait_for_requests(1)
@@ -161,7 +161,7 @@ def test_a_prompt_may_have_links_texts_and_a_skill_but_no_sound(
 def test_a_message_steers_the_running_turn(client: AcpClient, world: World) -> None:
     gate = threading.Event()
     step = calls(say("Working."), call("think", thought="Hm."))
-    world.script(held(step, gate), say("I heard you."))
+    world.script(hold_step(step, gate), say("I heard you."))
     session = client.new(world.project)
     steering = {"sessionId": session, "prompt": [{"type": "text", "text": "Look left"}]}
     idle = client.request("_session/steering", steering)
@@ -227,7 +227,7 @@ def test_a_question_is_a_form_for_a_client_that_shows_forms(start: Start, world:
     )
     session = client.new(world.project)
     assert client.prompt(session, "Choose") == {"stopReason": "end_turn"}
-    [elicitation] = client.asked("elicitation/create")
+    [elicitation] = client.requests_of("elicitation/create")
     assert elicitation["requestedSchema"]["properties"]["answer"]["enum"] == ["red", "blue"]
     last_message = world.llm.requests[-1].body["messages"][-1]
     assert "blue" in last_message["content"]
@@ -244,9 +244,11 @@ def test_a_folder_is_asked_about_once_in_a_session(start: Start, world: World) -
     client.initialize()
     client.answer("session/request_permission", decide)
     client.prompt(client.new(world.project), "Make it")
-    assert len(client.asked("session/request_permission")) == 1
+    assert len(client.requests_of("session/request_permission")) == 1
     client.allow()
     client.prompt(client.new(world.project), "Make it")
-    titles = [each["toolCall"]["title"] for each in client.asked("session/request_permission")]
+    titles = [
+        each["toolCall"]["title"] for each in client.requests_of("session/request_permission")
+    ]
     assert [title.partition(" ")[0] for title in titles] == ["Trust", "Trust", "Run", "Run"]
     assert (world.project / "made").exists()

@@ -17,7 +17,7 @@ import mcp_server
 import pytest
 from cli_runs import begin, run
 from command_line import Ran, end, environment, read_terminal, start
-from fake_llm import Step, call, error, hang, held, reply, say, with_usage
+from fake_llm import Step, call, error, hang, hold_step, reply, say, with_usage
 from mcp_world import vault
 from starts import SCRIPT
 from world import World
@@ -118,7 +118,7 @@ def test_while_nothing_is_to_be_seen_a_terminal_says_so(
     world: World, args: tuple[str, ...]
 ) -> None:
     gate = threading.Event()
-    world.script(held(say("Done."), gate, after=0))
+    world.script(hold_step(say("Done."), gate, after=0))
     own_end, far_end = pty.openpty()
     process = begin(world, "run", "Do it", *args, stdout=far_end)
     os.close(far_end)
@@ -379,7 +379,7 @@ def test_an_interrupt_ends_the_turn_and_exits_130(world: World, number: signal.S
     [request] = world.llm.wait_for_requests(1, 60)
     outcome = end(process, number)
     assert outcome.code == 130
-    assert request.closed.wait(120)
+    assert request.close_event.wait(120)
     assert events(outcome)[-1]["event"]["turn"]["status"] == "interrupted"
 
 

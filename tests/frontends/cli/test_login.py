@@ -28,7 +28,7 @@ def begin(world: World, *args: str, **options: Any) -> subprocess.Popen[str]:
     return start([SCRIPT, *args], world.project, env, **options)
 
 
-def piped(world: World, *args: str, key: str = KEY, **options: Any) -> Ran:
+def run_piped(world: World, *args: str, key: str = KEY, **options: Any) -> Ran:
     process = begin(world, "login", *args, "--key-stdin", stdin=subprocess.PIPE, **options)
     out, err = process.communicate(f"{key}\n", timeout=120)
     return Ran(process.returncode, out, err)
@@ -36,7 +36,7 @@ def piped(world: World, *args: str, key: str = KEY, **options: Any) -> Ran:
 
 def signed_in(world: World) -> None:
     world.script(say("yes"))
-    outcome = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    outcome = run_piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
     assert outcome.code == 0, outcome.err
 
 
@@ -111,7 +111,7 @@ def test_by_setting_the_key_is_in_the_system_keyring_which_has_two_seconds(world
     }
     world.script(say("yes"), say("Done."))
     args = ("--provider", "openai", "--url", world.llm.url, "--model", "fake")
-    outcome = piped(world, *args, variables=variables)
+    outcome = run_piped(world, *args, variables=variables)
     assert (outcome.code, "keyring" in outcome.out) == (0, True), outcome.err
     assert KEY not in file_of(world).read_text()
     [(account, key)] = json.loads(secrets.read_text()).items()
@@ -127,7 +127,7 @@ def test_by_setting_the_key_is_in_the_system_keyring_which_has_two_seconds(world
 
 def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None:
     world.script(error(401, f"wrong key: {KEY}"))
-    outcome = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    outcome = run_piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
     assert (outcome.code, file_of(world).exists()) == (5, False)
     assert "refuses the key" in outcome.err
     assert KEY not in outcome.out + outcome.err
@@ -145,7 +145,7 @@ def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None
 def test_a_script_is_told_what_is_missing(
     world: World, args: tuple[str, ...], key: str, problem: str
 ) -> None:
-    outcome = piped(world, *args, key=key)
+    outcome = run_piped(world, *args, key=key)
     assert (outcome.code, problem in outcome.err) == (2, True), outcome.err
 
 

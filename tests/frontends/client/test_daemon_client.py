@@ -26,13 +26,13 @@ class Scripted:
     """A daemon with five events, of which it leaves out some; it pages them by two."""
 
     def __init__(self) -> None:
-        self._theirs, self.outbound = os.pipe()
-        self.inbound, self._said = os.pipe()
+        self._far_end, self.outbound = os.pipe()
+        self.inbound, self._write_end = os.pipe()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def say(self, **message: Any) -> None:
-        os.write(self._said, FRAMING.framed(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        os.write(self._write_end, FRAMING.frame(json.dumps({"jsonrpc": "2.0", **message}).encode()))
 
     def close_input(self) -> None:
         os.close(self.outbound)
@@ -44,7 +44,7 @@ class Scripted:
         self._thread.join()
 
     def _serve(self) -> None:
-        for request in map(message_of, read_frames(self._theirs, FRAMING)):
+        for request in map(message_of, read_frames(self._far_end, FRAMING)):
             if request["method"] == "conversation/events":
                 first = request["params"]["afterSeq"] + 1
                 events = [record(seq) for seq in (first, first + 1)]
@@ -52,8 +52,8 @@ class Scripted:
                 self.say(id=request["id"], result=page)
             elif "id" in request:
                 self.say(id=request["id"], result=None)
-        os.close(self._theirs)
-        os.close(self._said)
+        os.close(self._far_end)
+        os.close(self._write_end)
 
 
 def record(seq: int) -> Json:
@@ -94,7 +94,7 @@ def hung_up(far: socket.socket) -> threading.Thread:
         for request in map(message_of, read_frames(far.fileno(), FRAMING)):
             if "id" in request:
                 body = {"jsonrpc": "2.0", "id": request["id"], "result": request["method"]}
-                far.sendall(FRAMING.framed(json.dumps(body).encode()))
+                far.sendall(FRAMING.frame(json.dumps(body).encode()))
         far.close()
 
     thread = threading.Thread(target=serve, daemon=True)

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from command_line import end
-from fake_llm import call, hang, held, say
+from fake_llm import call, hang, hold_step, say
 from fleet_world import UNHELD, FleetWorld, make_repository
 from world import KEY, World
 
@@ -58,7 +58,7 @@ def test_worker_driver_and_node_are_killed_and_each_conversation_goes_on(
     for pid in before:
         wait_until_gone(pid)
     gate = threading.Event()
-    fleet.script(**{name: [held(say("Done."), gate), say("Done.")] for name in names})
+    fleet.script(**{name: [hold_step(say("Done."), gate), say("Done.")] for name in names})
     driver = fleet.begin(*command, **more)
     llm.wait_for_requests(7, timeout_s=240)
 

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 from command_line import run_python
-from fake_llm import FakeLLM, Json, Script, Step, call, first_user_text, keyed, say, tool_results
+from fake_llm import (
+    FakeLLM,
+    Json,
+    Script,
+    Step,
+    call,
+    first_user_text,
+    say,
+    script_by_key,
+    tool_results,
+)
 from places import REPO
 
 EXAMPLES = REPO / "examples"
@@ -62,7 +72,7 @@ def test_coin_flips_starts_three_conversations_that_report_back() -> None:
 
     players = {name: player(name) for name in ("Ada", "Grace", "Barbara")}
     scripts = {"Let": [call("play_all"), say("All of them flipped.")], **players}
-    output, requests = run_example("coin_flips.py", keyed(key, scripts))
+    output, requests = run_example("coin_flips.py", script_by_key(key, scripts))
     assert output == "All of them flipped.\n"
     last = next(r for r in requests if key(r) == "Let" and tool_results(r))
     reports = json.loads(tool_results(last)[0])
@@ -81,7 +91,7 @@ def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Pat
         ],
         "Does": [call("terminal", command="python3 greet.py"), say("It prints Hello!")],
     }
-    script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
+    script = script_by_key(lambda request: first_user_text(request).split(" ")[0], scripts)
     output, requests = run_example("implementer_and_tester.py", script, str(tmp_path))
     assert output == "The tester approved.\n"
     assert tool_results(requests[-1])[1] == "It prints Hello!"

@@ -246,14 +246,16 @@ class Size(BaseModel):
     height: int
 
 
-def cut(size: Size, on: date | None = None) -> str:
+def cut_price(size: Size, on: date | None = None) -> str:
     """Cut a sheet."""
     return f"{size!r} on {on!r}"
 
 
 def test_a_function_with_type_hints_is_a_tool(fake: FakeLLM, llm: LLM) -> None:
-    tool_made = Tool.from_function(cut)
-    agent = Agent.from_json(Agent(llm=llm, tools=(tool_made,)).model_dump_json(), {"cut": cut})
+    tool_made = Tool.from_function(cut_price)
+    agent = Agent.from_json(
+        Agent(llm=llm, tools=(tool_made,)).model_dump_json(), {"cut": cut_price}
+    )
     assert agent.tools == (tool_made,)
     fake.add(call("cut", size={"width": 3, "height": 4}, on="2026-02-03"), call("cut"), say("ok"))
     with Conversation(agent.model_copy(update={"llm": llm})) as conversation:
@@ -515,7 +517,7 @@ def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
     texts: list[str] = []
     n_broken = []
 
-    def broken(_record: object) -> None:
+    def raise_error(_record: object) -> None:
         n_broken.append(1)
         raise ValueError("a bug of the program")
 
@@ -523,7 +525,7 @@ def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
         texts.append(record.event.type)
 
     with Conversation(Agent(llm=llm)) as conversation:
-        conversation.register_callback(broken)
+        conversation.register_callback(raise_error)
         unregister = conversation.register_callback(hear)
         conversation.register_callback(hear)
         conversation.run("go")
@@ -578,7 +580,7 @@ def test_interrupt_stops_a_model_that_hangs_and_the_turn_can_be_resumed(
         conversation.send_message("go")
         [request] = fake.wait_for_requests(1)
         conversation.interrupt()
-        assert request.closed.wait(120)
+        assert request.close_event.wait(120)
         assert conversation.state.status is Status.IDLE
         assert conversation.run().final_text == "after all"
 
@@ -997,11 +999,11 @@ def test_a_tool_may_outlive_its_conversation(fake: FakeLLM, llm: LLM) -> None:
 
 
 def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:
-    def tell(text: str) -> str:
+    def send_text(text: str) -> str:
         return other_conversation.send_message(text, sender=first)
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-    teller = Agent(llm=llm, tools=(tool(tell, input_schema=schema),))
+    teller = Agent(llm=llm, tools=(tool(send_text, input_schema=schema),))
     fake.add(call("probe", text="The port is 9090."), say("Told."))
     with FakeLLM([say("Good to know.")]) as other_server:
         its_llm = LLM(model="openai/fake", api_key=KEY, base_url=other_server.url)

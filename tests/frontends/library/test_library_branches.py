@@ -24,7 +24,7 @@ def agent(fake: FakeLLM) -> Agent:
     return Agent(llm=llm, approval="askNever")
 
 
-def said(fake: FakeLLM) -> list[str]:
+def user_texts(fake: FakeLLM) -> list[str]:
     """Return the last request to the model, without the system prompt."""
     return [message["content"] for message in fake.requests[-1].body["messages"][1:]]
 
@@ -44,7 +44,7 @@ def test_a_program_goes_back_with_its_files_and_goes_on(
         assert rollback_result.restored == preview.restored == ((tmp_path / "made").as_uri(),)
         assert not (tmp_path / "made").exists()
         conversation.run("third")
-        assert said(fake) == ["first", "Hello.", "third"]
+        assert user_texts(fake) == ["first", "Hello.", "third"]
         with pytest.raises(InvalidParamsError, match=r"^to_item: "):
             conversation.rollback(str(second))
 
@@ -58,7 +58,7 @@ def test_a_branch_is_opened_by_its_id(agent: Agent, fake: FakeLLM, tmp_path: Pat
     with Conversation(agent, tmp_path, conversation_id=branch) as branch_conversation:
         assert branch_conversation.state.title == "B"
         branch_conversation.run("two")
-    assert said(fake) == ["first", "Hello.", "two"]
+    assert user_texts(fake) == ["first", "Hello.", "two"]
     with Conversation(agent) as in_memory, pytest.raises(InvalidStateError, match="in memory"):
         in_memory.fork()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mcp_server
 from command_line import run_python
-from fake_llm import FakeLLM, Json, Script, call, first_user_text, keyed, say, tool_results
+from fake_llm import FakeLLM, Json, Script, call, first_user_text, say, script_by_key, tool_results
 from places import REPO
 
 PAGE = REPO / "docs/python.md"
@@ -142,7 +142,7 @@ else:
 """  # noqa: E501 - as in the proposal.
 
 
-def renamed(program: str) -> str:
+def rename_models(program: str) -> str:
     """Return the program after the table's rows, in their order, where both cells are code."""
     has_runtime = "LocalRuntime" in program
     for row in PAGE.read_text("utf-8").splitlines():
@@ -160,7 +160,7 @@ def run(program: str, script: Script, folder: Path) -> tuple[str, list[Json]]:
         f"def load_mcp_config(): return {{'shop': {mcp_server.settings()!r}}}\n"
     )
     with FakeLLM(script) as llm:
-        program_text = renamed(program).replace("anthropic/claude-sonnet-4", "openai/fake")
+        program_text = rename_models(program).replace("anthropic/claude-sonnet-4", "openai/fake")
         program_text = program_text.replace("api_key=", f"base_url={llm.url!r}, api_key=")
         program_text = program_text.replace(
             "/tmp/", f"{folder}/"
@@ -201,7 +201,7 @@ def test_a_runtime_is_a_folder_with_tools_to_which_others_are_added(tmp_path: Pa
 def test_a_tool_may_start_conversations(tmp_path: Path) -> None:
     starts = [call("create_conversation", value=f"coin {n}") for n in range(3)]
     scripts = {"Create": [*starts, say("Flipped.")], "Say": [say("Hello, world!")] * 3}
-    script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
+    script = script_by_key(lambda request: first_user_text(request).split(" ")[0], scripts)
     output, requests = run(DELEGATION, script, tmp_path)
     assert output == "Agent finished\n"
     last = [r for r in requests if first_user_text(r).startswith("Create")][-1]
@@ -213,7 +213,7 @@ def test_a_tool_may_send_a_message_to_another_conversation(tmp_path: Path) -> No
         "Build": [say("Built."), say("Mended.")],
         "Test": [call("pass_message", value="It has no title."), say("Told.")],
     }
-    script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
+    script = script_by_key(lambda request: first_user_text(request).split(" ")[0], scripts)
     output, requests = run(MESSAGES, script, tmp_path)
     assert output == "Agent finished\n"
     assert any("It has no title." in str(r["messages"][-1]) for r in requests)

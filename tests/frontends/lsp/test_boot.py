@@ -62,7 +62,7 @@ def initialize(params: Any) -> bytes:
     return frame({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 
 
-def opened(data: bytes, home: Path, *, is_known: bool = True) -> tuple[Opening, bytes]:
+def open_boot(data: bytes, home: Path, *, is_known: bool = True) -> tuple[Opening, bytes]:
     """Return what `boot` made of these bytes, and what it answered."""
     environment = {"OH_DAEMON_HOME": str(home), "PATH": "/bin"}
     (home / "state").mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def opened(data: bytes, home: Path, *, is_known: bool = True) -> tuple[Opening, 
 
 @pytest.mark.parametrize("params", USUAL)
 def test_a_usual_client_is_answered_at_once(params: dict[str, Any], tmp_path: Path) -> None:
-    opening, answer = opened(initialize(params) + frame({"method": "initialized"}), tmp_path)
+    opening, answer = open_boot(initialize(params) + frame({"method": "initialized"}), tmp_path)
     head, _, body = answer.partition(b"\r\n\r\n")
     result = json.loads(body)["result"]
     facts = parse_client_facts(params)
@@ -103,7 +103,7 @@ def test_a_usual_client_is_answered_at_once(params: dict[str, Any], tmp_path: Pa
 def test_what_is_refused_is_left_to_the_full_path(params: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InvalidParamsError):
         parse_client_facts(params)
-    opening, answer = opened(initialize(params), tmp_path)
+    opening, answer = open_boot(initialize(params), tmp_path)
     assert (opening.is_answered, answer) == (False, b"")
 
 
@@ -133,12 +133,12 @@ USUAL_BODY = initialize({"capabilities": {}}).partition(b"\r\n\r\n")[2]
     ],
 )
 def test_any_other_beginning_is_read_again_as_it_came(data: bytes, tmp_path: Path) -> None:
-    opening, answer = opened(data, tmp_path)
+    opening, answer = open_boot(data, tmp_path)
     assert (opening.is_answered, answer) == (False, b"")
 
 
 def test_without_a_test_of_this_machine_the_full_path_waits_for_one(tmp_path: Path) -> None:
-    opening, answer = opened(initialize({"capabilities": {}}), tmp_path, is_known=False)
+    opening, answer = open_boot(initialize({"capabilities": {}}), tmp_path, is_known=False)
     assert (opening.is_answered, answer) == (False, b"")
 
 

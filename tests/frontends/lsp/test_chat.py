@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_llm import call, error, held, say, tool_results
+from fake_llm import call, error, hold_step, say, tool_results
 from plain_editor import CLIENTS, PlainEditor
 from world import World
 
@@ -19,7 +19,7 @@ def editor_of(world: World, name: str = "helix") -> PlainEditor:
 def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World) -> None:
     gate = threading.Event()
     words = "First.\n\nSecond 😀.\n\n## You\n\nnot the user"
-    world.script(held(say(words, n_chunks=8), gate, after=6))
+    world.script(hold_step(say(words, n_chunks=8), gate, after=6))
     editor = editor_of(world)
     editor.run("ohDaemon.chat", "fix")
     path = world.project / ".openhands/chat/fix.md"
@@ -29,10 +29,10 @@ def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World
     editor.wait_for(path, "Second")
     # What the user types while the answer comes is the next draft, also amid an edit.
     editor.type(path, "And ")
-    editor.before_edit = lambda: editor.type(path, "this? ") if len(editor.refused) < 3 else None
+    editor.before_edit = lambda: editor.type(path, "this? ") if len(editor.refusals) < 3 else None
     gate.set()
     text = editor.wait_for(path, "*completed")
-    assert len(editor.refused) == 3
+    assert len(editor.refusals) == 3
     answer, _, ending = text.partition("*completed")
     assert answer == (
         f"<!-- conversation {clicked['conversationId']} -->\n\n## You\n\nHello 😀\n\n"

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from fake_llm import call, calls, error, hang, held, say
+from fake_llm import call, calls, error, hang, hold_step, say
 from language_server import FEATURES
 from places import TESTS
 from raw_client import RawClient
@@ -320,7 +320,7 @@ def test_events_deltas_and_lists_are_told(world: World) -> None:
 
 def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(world: World) -> None:
     gate = threading.Event()
-    world.script(held(call("think", thought="x"), gate), say("Done."), say("Done."))
+    world.script(hold_step(call("think", thought="x"), gate), say("Done."), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
     params = {"conversationId": conversation}
@@ -357,7 +357,7 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
 
 def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> None:
     gate = threading.Event()
-    world.script(held(call("terminal", command="true"), gate, after=0), hang())
+    world.script(hold_step(call("terminal", command="true"), gate, after=0), hang())
     client = world.raw()
     client.answer("window/workDoneProgress/create", lambda _params: None)
     client.initialize(
@@ -571,20 +571,20 @@ def test_what_vendors_add_is_neither_refused_nor_reported_nor_heeded(world: Worl
 
 @pytest.mark.own_daemon
 def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: World) -> None:
-    def told(client: RawClient) -> tuple[Any, Any]:
+    def sandbox_report(client: RawClient) -> tuple[Any, Any]:
         early = client.capabilities["experimental"]["ohDaemon"].get("sandbox")
         return early, client.request("daemon/status")["sandbox"]
 
     world.variables["OH_DAEMON_SANDBOX"] = ""
-    first, level_report = told(world.daemon())
+    first, level_report = sandbox_report(world.daemon())
     assert level_report == {"level": "view", "wanted": "auto"}
     assert first in (
         None,
         level_report,
     )  # The first start waits a moment only; the next need not wait.
-    assert told(world.daemon()) == (level_report, level_report)
+    assert sandbox_report(world.daemon()) == (level_report, level_report)
     off = {"level": "none", "wanted": "off"}
-    assert told(world.daemon(settings={"sandbox": "off"})) == (off, off)
+    assert sandbox_report(world.daemon(settings={"sandbox": "off"})) == (off, off)
 
 
 @pytest.mark.own_daemon

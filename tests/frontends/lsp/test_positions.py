@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.frontends.lsp.positions import Offsets, changed, split_lines
+from oh_daemon.frontends.lsp.positions import Offsets, apply_changes, split_lines
 from oh_daemon.protocol.base import Position
 
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -34,7 +34,7 @@ def test_only_the_line_ends_of_lsp_end_a_line(text: str, lines: list[str]) -> No
 )
 def test_columns_count_in_units_of_the_encoding(encoding: str, column: int) -> None:
     change = span((0, column), (0, column), "|")
-    assert changed("😀éb", [change], encoding) == "😀é|b"
+    assert apply_changes("😀éb", [change], encoding) == "😀é|b"
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_columns_count_in_units_of_the_encoding(encoding: str, column: int) -> N
 def test_a_place_that_is_not_there_is_the_nearest_before_it(
     text: str, place: tuple[int, int], after: str
 ) -> None:
-    assert changed(text, [span(place, place, "|")], "utf-16") == after
+    assert apply_changes(text, [span(place, place, "|")], "utf-16") == after
 
 
 def test_changes_apply_one_after_the_other_and_one_without_a_range_replaces_all() -> None:
     changes = [{"text": "one\ntwo"}, span((1, 0), (1, 3), "2"), span((0, 0), (1, 0), "")]
-    assert changed("old", changes, "utf-16") == "2"
+    assert apply_changes("old", changes, "utf-16") == "2"
 
 
 @given(TEXTS, st.data(), st.sampled_from(ENCODINGS))
@@ -71,7 +71,7 @@ def test_an_offset_survives_the_way_to_a_position_and_back(
     if offsets.is_inside_line_end(start) or offsets.is_inside_line_end(end):
         return
     places = {"start": offsets.position(start), "end": offsets.position(end)}
-    new_text = changed(text, [{"range": places, "text": "<>"}], encoding)
+    new_text = apply_changes(text, [{"range": places, "text": "<>"}], encoding)
     assert new_text == text[:start] + "<>" + text[end:]
 
 

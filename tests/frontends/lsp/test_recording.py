@@ -14,7 +14,7 @@ Json = dict[str, Any]
 KEY, LENT, OF_SERVER = "an-unusual-key", "hunter-two-2", "word-of-the-server"
 
 
-def recorded(path: Path) -> list[Json]:
+def read_recording(path: Path) -> list[Json]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
@@ -34,7 +34,7 @@ def test_each_message_is_recorded_but_for_what_is_secret(world: World) -> None:
     client.request("shutdown")
     client.notify("exit")
     assert client.exit_code() == 0
-    lines = recorded(path)
+    lines = read_recording(path)
     assert [line["message"] for line in lines if line["from"] == "daemon"] == client.messages
     client_lines = [line for line in lines if line["from"] == "client"]
     methods = [line["message"]["method"] for line in client_lines if "message" in line]
@@ -107,7 +107,7 @@ def test_two_daemons_may_record_to_one_file(world: World) -> None:
     for client in clients:
         client.initialize([world.project])
         client.close()
-    [before, *lines] = recorded(path)
+    [before, *lines] = read_recording(path)
     assert before == {"before": True}
     assert {line["pid"] for line in lines} == {client.process.pid for client in clients}
     assert path.stat().st_mode & 0o777 == 0o600

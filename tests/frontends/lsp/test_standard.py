@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from fake_llm import Step, call, error, held, say
+from fake_llm import Step, call, error, hold_step, say
 from raw_client import RawClient
 from world import World
 
@@ -21,7 +21,7 @@ OURS = ("conversation/", "daemon/", "mcp/")
 """How the names of our own notifications begin."""
 
 
-def changed(world: World, client: RawClient) -> str:
+def change_file(world: World, client: RawClient) -> str:
     """Run a conversation in which the agent makes a file and prints a lot; return its id."""
     world.script(
         call("edit", command="create", path="new file.py", text="x = 1\n"),
@@ -44,7 +44,7 @@ def content(client: RawClient, uri: str) -> str:
 def test_changes_are_shown_in_the_client_s_diff_and_all_documents_are_there(world: World) -> None:
     client = world.daemon(features={"openDiff": True})
     client.answer("editor/openDiff", lambda _params: {})
-    conversation = changed(world, client)
+    conversation = change_file(world, client)
     uri = (world.project / "new file.py").as_uri()
     command(client, "ohDaemon.showChanges", {"conversationId": conversation})
     diff_request = client.wait_for(lambda m: m.get("method") == "editor/openDiff")["params"]
@@ -73,7 +73,7 @@ def test_without_a_diff_the_patch_is_shown_or_else_it_is_said_that_nothing_can_b
     world: World,
 ) -> None:
     plain = world.daemon()
-    conversation = changed(world, plain)
+    conversation = change_file(world, plain)
     params = {"command": "ohDaemon.showChanges", "arguments": [{}]}
     assert "changes/diff" in plain.error("workspace/executeCommand", params).message
     assert plain.error("workspace/executeCommand", {**params, "arguments": [7]}).code == -32602
@@ -104,17 +104,17 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     problem = {"range": span, "message": "no sum", "severity": 1}
     request_params = {"textDocument": {"uri": path.as_uri()}, "range": span}
 
-    def offered(**context: Any) -> dict[str, Json]:
+    def offered_titles(**context: Any) -> dict[str, Json]:
         params = {**request_params, "context": {"diagnostics": [], **context}}
         return {a["title"]: a for a in client.request("textDocument/codeAction", params)}
 
-    assert list(offered()) == ["Explain", "Write a test"]
-    assert list(offered(diagnostics=[problem], triggerKind=2)) == ["Fix with agent"]
-    assert list(offered(diagnostics=[problem], only=["refactor"])) == []
+    assert list(offered_titles()) == ["Explain", "Write a test"]
+    assert list(offered_titles(diagnostics=[problem], triggerKind=2)) == ["Fix with agent"]
+    assert list(offered_titles(diagnostics=[problem], only=["refactor"])) == []
     assert client.error("textDocument/codeAction", {"range": 1}).code == -32602
     world.script(say("Because."), say("Fixed."), say("Tested."))
-    fix = offered(diagnostics=[problem])["Fix with agent"]
-    explain = offered()["Explain"]
+    fix = offered_titles(diagnostics=[problem])["Fix with agent"]
+    explain = offered_titles()["Explain"]
     result = client.request("workspace/executeCommand", explain)
     world.turn(client)
     receipt = client.request("workspace/executeCommand", fix)
@@ -127,7 +127,7 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     assert "'😀'" in first
     assert "Fix the problem given" in second
     assert "no sum" in second
-    client.request("workspace/executeCommand", offered()["Write a test"])
+    client.request("workspace/executeCommand", offered_titles()["Write a test"])
     world.turn(client, nth=3)
     third = world.llm.requests[-1].body["messages"][-1]["content"]
     assert "Write tests for the code given" in third
@@ -162,7 +162,7 @@ def test_a_client_that_only_runs_commands_is_told_that_a_log_cannot_be_written(
     world: World,
 ) -> None:
     gate = threading.Event()
-    world.script(held(call("think", thought="x"), gate))
+    world.script(hold_step(call("think", thought="x"), gate))
     client = world.raw()
     client.initialize([world.project])
     start = {"command": "ohDaemon.start", "arguments": ["go"]}

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 Call = Callable[..., Awaitable[str]]
 
 
-def served(world: World, use: Callable[[Client, Call], Awaitable[None]]) -> None:
+def serve_tools(world: World, use: Callable[[Client, Call], Awaitable[None]]) -> None:
     """Let `use` talk to `oh-daemon mcp`, started in the project."""
     env = environment(world.home, **world.environment)
     args = ["mcp", "--workspace", str(world.project)]
@@ -84,7 +84,7 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
         assert "no lists" in refused_result[3]
         assert "There is no tool 'terminal'" in refused_result[4]
 
-    served(world, use)
+    serve_tools(world, use)
 
 
 def test_a_repository_that_is_only_read_stays_as_it_is(world: World) -> None:
@@ -94,7 +94,7 @@ def test_a_repository_that_is_only_read_stays_as_it_is(world: World) -> None:
         answer = await call("edit", command="create", path="new.txt", text="x")
         assert "mode plan" in answer
 
-    served(world, use)
+    serve_tools(world, use)
     assert not (world.project / "new.txt").exists()
 
 
@@ -122,7 +122,7 @@ def test_with_an_editor_that_shares_them_its_buffers_and_servers_are_used(
         with pytest.raises(MCPError, match="longer than 8 MiB"):
             await call("edit", command="create", path="c.txt", text="x" * (9 << 20))
 
-    served(world, use)
+    serve_tools(world, use)
     assert buffer.text == "1\ntyped\n"
     assert file.read_text() == "one\ntwo\n"
     assert (world.project / "b.txt").stat().st_size == 1 << 20
@@ -140,4 +140,4 @@ def test_without_that_setting_it_works_on_the_disk(world: World) -> None:
     async def use(_client: Client, call: Call) -> None:
         assert "saved" in await call("edit", command="view", path="a.txt")
 
-    served(world, use)
+    serve_tools(world, use)

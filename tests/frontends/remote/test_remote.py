@@ -11,7 +11,7 @@ import pytest
 from places import REPO
 
 from oh_daemon.frontends.remote import uris as uris_module
-from oh_daemon.frontends.remote.opening import opened, problem_of
+from oh_daemon.frontends.remote.opening import opened_params, problem_of
 from oh_daemon.frontends.remote.target import parse_target
 from oh_daemon.frontends.remote.uris import UriMap, folders_of
 from oh_daemon.protocol.errors import InvalidParamsError
@@ -93,7 +93,7 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
         "features": {"applyEdit2": True},
     }
     params = {"processId": 7, "initializationOptions": {"ohDaemon": block, "other": 1}}
-    request_params = opened(params, {"default": "openai/x", "listed": []}, settings)
+    request_params = opened_params(params, {"default": "openai/x", "listed": []}, settings)
     assert request_params["processId"] is None
     assert request_params["initializationOptions"]["other"] == 1
     assert request_params["initializationOptions"]["ohDaemon"] == {
@@ -117,7 +117,7 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
             ],
         },
     }
-    assert opened({}, {}, settings)["initializationOptions"]["ohDaemon"]["plain"] is True
+    assert opened_params({}, {}, settings)["initializationOptions"]["ohDaemon"]["plain"] is True
 
 
 def test_a_daemon_there_that_cannot_ask_for_models_is_refused_with_both_versions() -> None:
@@ -145,7 +145,7 @@ def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
             "scopeUri": "oh-log:7",
         },
     }
-    remote_message = uris.there(params)
+    remote_message = uris.to_remote(params)
     assert remote_message["params"] == {
         "textDocument": {"uri": "file:///src/a%2Bb.py", "text": "file:///home/ana/shop"},
         "changes": {"file:///lib/c": [{"newText": "uri"}]},
@@ -155,14 +155,14 @@ def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
         "targetUri": "oh-elsewhere:///home/ana/shopping",
         "scopeUri": "oh-log:7",
     }
-    assert uris.here(remote_message) == params
-    assert uris.here({"uri": "file:///usr/lib/x.py"}) == {"uri": "oh-elsewhere:///usr/lib/x.py"}
+    assert uris.to_local(remote_message) == params
+    assert uris.to_local({"uri": "file:///usr/lib/x.py"}) == {"uri": "oh-elsewhere:///usr/lib/x.py"}
 
 
 def test_a_uri_comes_back_in_the_form_in_which_the_editor_sent_it() -> None:
     uris = UriMap({Path("/a"): Path("/b")})
-    assert uris.there({"uri": "file:///a/x(1)%3a"}) == {"uri": "file:///b/x%281%29%3A"}
-    assert uris.here({"uri": "file:///b/x%281%29%3A"}) == {"uri": "file:///a/x(1)%3a"}
+    assert uris.to_remote({"uri": "file:///a/x(1)%3a"}) == {"uri": "file:///b/x%281%29%3A"}
+    assert uris.to_local({"uri": "file:///b/x%281%29%3A"}) == {"uri": "file:///a/x(1)%3a"}
 
 
 def test_folders_have_the_same_path_there_and_what_is_in_none_is_out_of_reach() -> None:
@@ -175,9 +175,9 @@ def test_folders_have_the_same_path_there_and_what_is_in_none_is_out_of_reach() 
     request_params = {
         "documentChanges": [{"textDocument": {"uri": "oh-elsewhere:///home/ana/.bashrc"}}]
     }
-    assert uris.here(edit) == request_params
+    assert uris.to_local(edit) == request_params
     uris.add({Path("/home/ana"): Path("/home/ana")})
-    assert uris.here(edit) == edit
+    assert uris.to_local(edit) == edit
 
 
 def test_every_field_of_the_protocol_that_holds_a_uri_is_known() -> None:

@@ -35,7 +35,9 @@ BIN = Path(sys.executable).parent
 NAMESPACE = "unshare --user --map-root-user --pid --net --mount-proc --fork"
 
 
-def elsewhere(world: World, tmp_path: Path, *, ending: str = "--kill-child", at: str = "") -> Path:
+def run_elsewhere(
+    world: World, tmp_path: Path, *, ending: str = "--kill-child", at: str = ""
+) -> Path:
     """Let the world's daemons run in a namespace; return a file with all that they are sent.
 
     There, the project is in the folder `at` as well.
@@ -61,7 +63,7 @@ def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
 ) -> None:
     remote_folder = tmp_path / "src"
     remote_folder.mkdir()
-    sent_file = elsewhere(world, tmp_path, at=str(remote_folder))
+    sent_file = run_elsewhere(world, tmp_path, at=str(remote_folder))
     file = world.project / "a.txt"
     file.write_text("saved\n")
     command = "tr '\\0' ' ' < /proc/1/cmdline; cat /proc/[0-9]*/environ | grep -c sk-test-"
@@ -98,7 +100,7 @@ def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
 def test_a_connection_that_is_cut_leaves_nothing_there_and_the_conversation_goes_on(
     world: World, tmp_path: Path
 ) -> None:
-    elsewhere(world, tmp_path, ending="")
+    run_elsewhere(world, tmp_path, ending="")
     world.script(call("terminal", command="sleep 1000", timeout_s=600), say("Done."))
     client = world.daemon()
     client.request("workspace/setTrust", {"folder": world.project.as_uri(), "trusted": "full"})
@@ -127,7 +129,7 @@ def test_a_connection_that_is_cut_leaves_nothing_there_and_the_conversation_goes
 def test_an_interrupt_ends_the_call_to_the_model_and_what_the_model_refuses_is_told(
     world: World, tmp_path: Path
 ) -> None:
-    elsewhere(world, tmp_path)
+    run_elsewhere(world, tmp_path)
     world.script(hang(chunks(1, "Well")), error(401, "no such key"))
     client = world.daemon()
     conversation = world.start(client)
@@ -266,7 +268,7 @@ def test_on_request_this_installation_is_copied_and_serves_there(
 def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
     world: World, tmp_path: Path
 ) -> None:
-    sent_file = elsewhere(world, tmp_path)
+    sent_file = run_elsewhere(world, tmp_path)
     on = ("--on", world.product[-3], "--program", world.product[-1])
     env = environment(world.home, **world.environment)
     # Nobody is there who could trust the folder.
@@ -306,7 +308,7 @@ def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
 def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
     world: World, tmp_path: Path
 ) -> None:
-    elsewhere(world, tmp_path)
+    run_elsewhere(world, tmp_path)
     on = ("--on", world.product[-3], "--program", world.product[-1])
     env = environment(world.home, **world.environment)
     world.script(hang(chunks(1, "Well")), say("Done."))
@@ -329,7 +331,7 @@ def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
 def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_here(
     world: World, tmp_path: Path
 ) -> None:
-    sent_file = elsewhere(world, tmp_path)
+    sent_file = run_elsewhere(world, tmp_path)
     workspace = Workspace.remote(world.product[-3], world.project, program=world.product[-1])
     llm = LLM(model="openai/fake", api_key=KEY, base_url=world.llm.url, max_attempts=1)
     prices: list[str] = []
@@ -377,11 +379,11 @@ def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_he
     with Conversation(agent, workspace, is_isolated=True) as conversation:
         conversation.register_callback(answer)
         conversation.run("go")
-        [change] = conversation.isolated.changes()
+        [change] = conversation.isolated_changes.changes()
         assert ("+new" in (change.patch or ""), (world.project / "new.txt").exists()) == (
             True,
             False,
         )
-        conversation.isolated.land(["new.txt"])
+        conversation.isolated_changes.land(["new.txt"])
         assert (world.project / "new.txt").read_text() == "new\n"
     assert KEY.encode() not in sent_file.read_bytes()

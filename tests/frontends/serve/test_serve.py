@@ -15,7 +15,7 @@ from approvals import ASK, keep_waiting, touch
 from cli_runs import begin, run
 from command_line import end
 from editor import Editor
-from fake_llm import Step, call, held, say
+from fake_llm import Step, call, hold_step, say
 from raw_client import RawClient
 from tool_items import tool_items
 from world import PRODUCT, Json, World, wait_for_status, wait_for_words
@@ -29,14 +29,14 @@ sys.stdout.write("let in" if peer.recv(1) else "closed")
 """
 
 
-def joined(world: World, conversation: str) -> RawClient:
+def join(world: World, conversation: str) -> RawClient:
     """Let one more client open the conversation."""
     client = world.daemon()
     client.request("conversation/open", {"conversationId": conversation, "replay": "none"})
     return client
 
 
-def spoken(client: RawClient) -> list[tuple[int, str]]:
+def shown_messages(client: RawClient) -> list[tuple[int, str]]:
     return [(each["seq"], each["event"]["type"]) for each in client.events]
 
 
@@ -46,12 +46,14 @@ def test_two_clients_see_the_same_and_both_write(world: World) -> None:
     one = world.daemon()
     conversation = world.start(one, "of one")
     wait_for_status(one, "idle")
-    other_client = joined(world, conversation)
+    other_client = join(world, conversation)
     world.send(other_client, conversation, "of the other")
     wait_for_status(one, "idle", nth=2)
     wait_for_status(other_client, "idle")
-    first_seq = spoken(other_client)[0][0]
-    assert [each for each in spoken(one) if each[0] >= first_seq] == spoken(other_client)
+    first_seq = shown_messages(other_client)[0][0]
+    assert [each for each in shown_messages(one) if each[0] >= first_seq] == shown_messages(
+        other_client
+    )
     assert "of the other" in str(one.events)
 
 
@@ -98,7 +100,7 @@ def test_a_client_that_leaves_ends_nothing_and_what_it_began_waits_for_the_next(
     world: World,
 ) -> None:
     gate = threading.Event()
-    world.script(held(touch("made"), gate), say("Done."))
+    world.script(hold_step(touch("made"), gate), say("Done."))
     world.serve()
     one = world.daemon()
     conversation = world.start(one, **ASK)
@@ -138,7 +140,7 @@ def test_a_client_sees_only_conversations_of_folders_that_it_opened(
     assert other_client.events == []
     assert other_client.notifications("conversation/changed") == []
     # What the client closes stays open while others take part in it.
-    third = joined(world, conversation)
+    third = join(world, conversation)
     one.request("conversation/close", params)
     assert third.request("daemon/status")["conversations"][0]["id"] == conversation
 
@@ -191,7 +193,7 @@ def test_edits_go_where_the_document_is_open_and_other_unsaved_text_is_asked_abo
 
 def test_it_ends_after_the_last_client_when_nothing_runs(world: World) -> None:
     gate = threading.Event()
-    world.script(held(say("first"), gate))
+    world.script(hold_step(say("first"), gate))
     assert "ExecStart=" in run(world, "serve", "--systemd").out
     daemon = world.serve("--idle", "0")
     client = world.daemon()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from approvals import ASK, keep_waiting, touch
-from fake_llm import held, say
+from fake_llm import hold_step, say
 from playwright.sync_api import Page, expect, sync_playwright
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -26,7 +26,7 @@ if not (CHROMIUM and is_page_built()):
     pytest.skip("needs a Chromium on the PATH, and what `make page` makes", allow_module_level=True)
 
 
-def served(world: World) -> tuple[str, int]:
+def serve_page(world: World) -> tuple[str, int]:
     """Start `serve --web`, and return the link that it prints, and its process id."""
     process = world.serve("--web")
     assert process.stdout is not None
@@ -42,7 +42,7 @@ def get(link: str, path: str, **headers: str) -> tuple[HTTPResponse, str]:
 
 
 def test_only_the_link_lets_in_and_only_under_our_own_names(world: World) -> None:
-    link, _ = served(world)
+    link, _ = serve_page(world)
     url = urlsplit(link)
     first, text = get(link, f"/?{url.query}")
     cookie = (first.getheader("Set-Cookie") or "").partition(";")[0]
@@ -58,14 +58,14 @@ def test_only_the_link_lets_in_and_only_under_our_own_names(world: World) -> Non
     assert get(link, "/?token=of-another-start")[0].status == 403
     assert get(link, f"/?{url.query}", Host="rebound.example")[0].status == 403
 
-    def opened(cookie: str = cookie, origin: str = f"http://{url.netloc}") -> ClientConnection:
+    def open_with(cookie: str = cookie, origin: str = f"http://{url.netloc}") -> ClientConnection:
         address = f"ws://{url.netloc}{goal[1]}socket" if goal else ""
         return connect(address, additional_headers={"Cookie": cookie}, origin=origin, proxy=None)  # pyright: ignore[reportArgumentType] - a NewType of str.
 
     for wrong in ({"cookie": ""}, {"cookie": "oh=stale"}, {"origin": "http://127.0.0.1:3000"}):
         with pytest.raises(InvalidStatus, match="403"):
-            opened(**wrong)
-    with opened() as socket:
+            open_with(**wrong)
+    with open_with() as socket:
         socket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}))
         assert json.loads(socket.recv())["result"]["serverInfo"]["name"] == "oh-daemon"
     token = url.query.partition("=")[2]
@@ -96,8 +96,8 @@ def test_a_phone_follows_approves_and_interrupts_what_an_editor_has_begun(
 ) -> None:
     expect.set_options(timeout=WAIT_MS)
     gate = threading.Event()
-    world.script(touch("made"), held(say("Now the rest. And more.", n_chunks=2), gate))
-    link, _ = served(world)
+    world.script(touch("made"), hold_step(say("Now the rest. And more.", n_chunks=2), gate))
+    link, _ = serve_page(world)
     editor = world.daemon()
     editor.answer("approval/request", keep_waiting)
     world.start(editor, "Make the file", **ASK)
@@ -122,7 +122,7 @@ def test_a_phone_follows_approves_and_interrupts_what_an_editor_has_begun(
 def test_a_browser_that_comes_while_no_more_files_can_be_opened_is_answered_later(
     world: World,
 ) -> None:
-    link, daemon = served(world)
+    link, daemon = serve_page(world)
     limits = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
     resource.prlimit(daemon, resource.RLIMIT_NOFILE, (0, limits[1]))
     with closing(HTTPConnection(urlsplit(link).netloc)) as early:

@@ -52,18 +52,18 @@ class ChangeMarks:
         self._is_plain = facts.is_plain
         self._can_refresh = facts.offers("workspace", "codeLens", "refreshSupport")
         self._lock = threading.Lock()
-        self._due: set[str] = set()
+        self._due_ids: set[str] = set()
         self._files: dict[Path, ChangedFile] = {}
         """By real path."""
 
     def refresh(self, history: History) -> None:
         """Look again soon. Called under the conversation's lock."""
-        if self._is_plain and history.id not in self._due:
-            self._due.add(history.id)
-            self._daemon.workers.submit(self._look, history.id)
+        if self._is_plain and history.id not in self._due_ids:
+            self._due_ids.add(history.id)
+            self._daemon.workers.submit(self._update_marks, history.id)
 
-    def _look(self, conversation_id: str) -> None:
-        self._due.discard(conversation_id)
+    def _update_marks(self, conversation_id: str) -> None:
+        self._due_ids.discard(conversation_id)
         live = self._daemon.conversations.find_live(conversation_id)
         files = {} if live is None else dict(_files(live))
         with self._lock:
@@ -126,7 +126,7 @@ class ChangeMarks:
 
     def review(self, live: Live) -> tuple[list[ChangedFile], Json | None]:
         """Return the files of a conversation that wait, and the range of the first change."""
-        self._look(live.id)
+        self._update_marks(live.id)
         with self._lock:
             files = [f for f in self._files.values() if f.conversation_id == live.id]
         places = self._places(_real(files[0].uri)) if files else []
@@ -146,7 +146,7 @@ def diff_of(live: Live, uri: str) -> m.ChangesDiffResult:
 
 def _files(live: Live) -> Iterator[tuple[Path, ChangedFile]]:
     """Yield the files of a conversation that wait for review, but for those that are gone."""
-    if live.isolated is not None or not live.workbench.folders.folders:
+    if live.isolated_changes is not None or not live.workbench.folders.folders:
         return
     pending = [file for file in list_changes(live).files if file.state in {"pending", "conflict"}]
     for file in pending[:_MAX_FILES]:

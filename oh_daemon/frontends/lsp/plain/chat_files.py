@@ -30,7 +30,7 @@ class ChatFiles:
         # The log has what an answer is made of; there is no second place for it.
         self._files = Files(folders, persist=lambda _old: None)
 
-    def holds(self, path: Path) -> bool:
+    def is_chat(self, path: Path) -> bool:
         """Return whether this is the real path of a chat file."""
         return path.parent == self.home and path.suffix == ".md"
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.export import transcript
-from oh_daemon.features.export.export import code_span, fenced, one_line, plan_list, prose
-from oh_daemon.frontends.lsp.plain.chat_text import draft, escaped
+from oh_daemon.features.export.export import code_span, fence, one_line, plan_list, prose
+from oh_daemon.frontends.lsp.plain.chat_text import draft, escape_text
 from oh_daemon.kernel.approval_requests import before_user
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import plain
@@ -44,7 +44,7 @@ def block_of(record: plain.Record, state: State, home: Path) -> str:
         case "item.completed":
             text = _item(event["item"])
         case "approval.requested":
-            text = _asked(event["approval"])
+            text = _question_text(event["approval"])
         case "input.requested":
             text = _question(event["input"])
         case "error.raised":
@@ -58,7 +58,7 @@ def block_of(record: plain.Record, state: State, home: Path) -> str:
             text = _ending(event["turn"], list(changes), home)
         case _:
             text = ""
-    return f"{escaped(text).rstrip()}\n\n" if text else ""
+    return f"{escape_text(text).rstrip()}\n\n" if text else ""
 
 
 def _item(item: plain.Item) -> str:
@@ -97,14 +97,14 @@ def _call(item: plain.ToolItem) -> str:
     return f"- {code_span(transcript.title_of_call(item))}{f' — {how}' if how else ''}"
 
 
-def _asked(approval: plain.Approval) -> str:
+def _question_text(approval: plain.Approval) -> str:
     title, (text, _) = display_escaped(approval["title"]), before_user(approval)
     reason = approval.get("reason")
     why = f" ({one_line(reason)})" if reason else ""
     head = f"> **May it?** {one_line(title).removesuffix('.')}. Risk: {approval['risk']}{why}"
     if text is None:
         return f"{head}. It is too long to be shown here, so it can only be rejected here."
-    return head if text in title else f"{head}\n\n{fenced(text)}"
+    return head if text in title else f"{head}\n\n{fence(text)}"
 
 
 def _question(question: plain.InputRequest) -> str:
@@ -125,7 +125,7 @@ def _link(change: plain.FileChange, home: Path) -> str:
     return f"- [{name}]({target}) +{change['added']} −{change['removed']}"
 
 
-def unmarked(text: str, records: Sequence[plain.Record]) -> str:
+def unmarked_text(text: str, records: Sequence[plain.Record]) -> str:
     """Return the draft if it was sent and the file does not say so; empty otherwise."""
     words, heading = draft(text), text.rpartition("## You")[0]
     messages = [*filter(None, map(written_here, records))]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from oh_daemon.kernel.editor_ports import TextEdit
-from oh_daemon.workspace.text_changes import applied
+from oh_daemon.workspace.text_changes import apply_edits
 
 Plan = Callable[[str], Sequence[TextEdit]]
 """Returns what to put into the text that is there."""
@@ -27,7 +27,7 @@ def conversation_of(text: str) -> str | None:
     return match[1] if match else None
 
 
-def named(conversation_id: str) -> str:
+def id_mark(conversation_id: str) -> str:
     """Return the line that a chat begins with."""
     return f"<!-- conversation {conversation_id} -->\n\n"
 
@@ -68,7 +68,7 @@ def plan_sent(text: str, words: str, conversation_id: str) -> list[TextEdit]:
     below = EMPTY.rstrip("\n") if remaining.startswith("\n") else EMPTY
     edits = [TextEdit(end, end, f"\n\n{_AGENT}{below}")]
     if conversation_of(text) is None:
-        edits.insert(0, TextEdit(0, 0, named(conversation_id)))
+        edits.insert(0, TextEdit(0, 0, id_mark(conversation_id)))
     return edits
 
 
@@ -76,7 +76,7 @@ def compose(text: str, plans: Sequence[Plan]) -> list[TextEdit]:
     """Return the edits of all plans, each made for the text after those before it, as one."""
     insertions: dict[int, str] = {}
     for plan in plans:
-        for edit in reversed(plan(applied(text, _edits(insertions)))):
+        for edit in reversed(plan(apply_edits(text, _edits(insertions)))):
             _insert(insertions, edit.start, edit.text)
     return _edits(insertions)
 
@@ -99,7 +99,7 @@ def _insert(insertions: dict[int, str], at: int, text: str) -> None:
     insertions[at - shift] = text
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return text of others that cannot pass for the user's: no line of it is our heading."""
     return _YOU.sub(lambda line: "\\" + line[0], text)
 

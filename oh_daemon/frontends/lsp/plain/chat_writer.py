@@ -19,7 +19,7 @@ from oh_daemon.frontends.lsp.plain.chat_files import ChatFiles
 from oh_daemon.frontends.lsp.plain.chat_text import Plan, compose
 from oh_daemon.kernel.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.protocol.errors import DaemonError
-from oh_daemon.workspace.text_changes import applied
+from oh_daemon.workspace.text_changes import apply_edits
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class ChatWriter:
         self.path = path
         self._files = files
         self._editor = editor
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._plans: list[Plan] = []
         self._n_changes = 0
         """How often the text in the editor was another."""
@@ -51,9 +51,9 @@ class ChatWriter:
         thread.start()
 
     def put(self, plan: Plan) -> None:
-        with self._changed:
+        with self._condition:
             self._plans.append(plan)
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def text(self) -> str:
         """Return what the editor shows, else what the disk has. Raises `ToolError`."""
@@ -66,18 +66,18 @@ class ChatWriter:
 
     def _on_change(self, path: Path) -> None:
         if path == self.path:
-            with self._changed:
+            with self._condition:
                 self._n_changes += 1
-                self._changed.notify_all()
+                self._condition.notify_all()
 
     def _document(self) -> OpenDocument | None:
         return self._editor.document(self.path) if self._editor else None
 
     def _run(self) -> None:
-        with self._cancel.notifying(self._changed):
+        with self._cancel.notifying(self._condition):
             while not self._cancel.is_cancelled:
-                with self._changed:
-                    self._changed.wait_for(self._has_work)
+                with self._condition:
+                    self._condition.wait_for(self._has_work)
                     plans, self._plans = self._plans, []
                     self._n_looked_at = self._n_changes
                 try:
@@ -131,7 +131,7 @@ class ChatWriter:
         before = self._files.read(self.path)
         if document is not None and document.text != before:
             return False  # What the user has not saved would be lost when the editor reloads.
-        after = applied(before, compose(before, plans))
+        after = apply_edits(before, compose(before, plans))
         if not self._files.write(self.path, before, after):
             return False
         if not can_apply:
@@ -161,10 +161,10 @@ class ChatWriter:
 
     def _wait_for_change(self, n_changes: int, wait_s: float) -> bool:
         """Return whether the editor told another text before the time was over."""
-        with self._changed:
-            return self._changed.wait_for(partial(self._is_another, n_changes), wait_s)
+        with self._condition:
+            return self._condition.wait_for(partial(self._is_another, n_changes), wait_s)
 
     def _wait_until(self, end: float) -> None:
-        with self._changed:
+        with self._condition:
             while not self._cancel.is_cancelled and (left_s := end - time.monotonic()) > 0:
-                self._changed.wait(left_s)
+                self._condition.wait(left_s)

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.features.export.export import fenced, one_line, prose
+from oh_daemon.features.export.export import fence, one_line, prose
 from oh_daemon.frontends.lsp.daemon import Daemon, newest
 from oh_daemon.frontends.lsp.plain.change_marks import ChangedFile
 from oh_daemon.frontends.lsp.plain.chat_files import ChatFiles
@@ -22,15 +22,15 @@ from oh_daemon.frontends.lsp.plain.chat_items import (
     FROM_CHAT,
     block_of,
     missing_of,
-    unmarked,
+    unmarked_text,
     written_here,
 )
 from oh_daemon.frontends.lsp.plain.chat_text import (
     EMPTY,
     conversation_of,
     draft,
-    escaped,
-    named,
+    escape_text,
+    id_mark,
     plan_insertion,
     plan_sent,
     whole_paragraphs,
@@ -39,7 +39,7 @@ from oh_daemon.frontends.lsp.plain.chat_writer import ChatWriter
 from oh_daemon.kernel.delivery import title_of
 from oh_daemon.kernel.journal import History, Listener, new_id
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.records import standing
+from oh_daemon.kernel.records import standing_records
 from oh_daemon.protocol import messages as m
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.content import TextPart
@@ -53,9 +53,9 @@ class Chat(Listener):
     def __init__(self, files: ChatFiles, writer: ChatWriter) -> None:
         self.files = files
         self.writer = writer
-        self._streamed: dict[str, str] = {}
+        self._text_by_item: dict[str, str] = {}
         """By item, the text that came and what of it is planned."""
-        self._n_planned: dict[str, int] = {}
+        self._n_planned_by_item: dict[str, int] = {}
 
     def put(self, block: str) -> None:
         self.writer.put(lambda text: [plan_insertion(text, block)])
@@ -63,29 +63,31 @@ class Chat(Listener):
     def show_patches(self, files: Sequence[ChangedFile]) -> None:
         """Put the changes that wait for review into the file."""
         texts = (
-            f"**{one_line(file.uri.rpartition('/')[2])}**\n\n{fenced(file.patch, 'diff')}"
+            f"**{one_line(file.uri.rpartition('/')[2])}**\n\n{fence(file.patch, 'diff')}"
             for file in files
         )
-        self.put(escaped("".join(f"{text}\n\n" for text in texts)))
+        self.put(escape_text("".join(f"{text}\n\n" for text in texts)))
 
     def on_delta(
         self, _history: History, item_id: str, channel: str, offset: int, text: str
     ) -> None:
         if channel != "text":
             return
-        streamed_text = self._streamed[item_id] = self._streamed.get(item_id, "")[:offset] + text
-        begin = self._n_planned.get(item_id, 0)
+        streamed_text = self._text_by_item[item_id] = (
+            self._text_by_item.get(item_id, "")[:offset] + text
+        )
+        begin = self._n_planned_by_item.get(item_id, 0)
         end = whole_paragraphs(streamed_text)
         if end > begin:
-            self._n_planned[item_id] = end
-            self.put(escaped(prose(streamed_text[begin:end])))
+            self._n_planned_by_item[item_id] = end
+            self.put(escape_text(prose(streamed_text[begin:end])))
 
     def on_record(self, history: History, _line: bytes, record: plain.Record) -> None:
         event = record["event"]
         if event["type"] == "item.completed" and event["item"]["kind"] == "agentMessage":
             item = event["item"]
-            self._streamed.pop(item["id"], None)
-            begin = self._n_planned.pop(item["id"], 0)
+            self._text_by_item.pop(item["id"], None)
+            begin = self._n_planned_by_item.pop(item["id"], 0)
             record = {**record, "event": {**event, "item": {**item, "text": item["text"][begin:]}}}
         block = "" if written_here(record) else block_of(record, history.state, self.files.home)
         if block:
@@ -110,7 +112,7 @@ class Chats:
 
     def _files_of(self, path: Path) -> ChatFiles | None:
         homes = (ChatFiles(folder) for folder in self._daemon.folders())
-        return next((files for files in homes if files.holds(path)), None)
+        return next((files for files in homes if files.is_chat(path)), None)
 
     def files(self) -> ChatFiles:
         """Return the chats of the first folder. Raises `InvalidStateError` if none is open."""
@@ -167,7 +169,7 @@ class Chats:
 
     def open_last(self) -> Live:
         """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
-        summaries = self._daemon.conversations.listed(self._daemon.folders())
+        summaries = self._daemon.conversations.summaries(self._daemon.folders())
         last = next((each["id"] for each in summaries if not each["archived"]), None)
         if last is None:
             raise InvalidStateError(
@@ -181,7 +183,7 @@ class Chats:
         if path is None:
             files = self.files()
             path = self.new_path(files)
-            files.ensure(path, f"{named(live.id)}{EMPTY}")
+            files.ensure(path, f"{id_mark(live.id)}{EMPTY}")
         chat = self.at(path)
         self._attach(chat, live)
         return chat
@@ -194,13 +196,13 @@ class Chats:
         """Follow the conversation in the file, which first gets what it lacks."""
         journal = live.conversation.journal
         text = chat.writer.text()
-        with journal.changed:
+        with journal.condition:
             if chat in journal.listeners:
                 return
-            records = standing([orjson.loads(line) for line in journal.lines()])
+            records = standing_records([orjson.loads(line) for line in journal.lines()])
             self._daemon.publisher.asker.shown_in_chat.add(journal.id)
             journal.listeners.append(chat)
-            if words := unmarked(text, records):
+            if words := unmarked_text(text, records):
                 chat.writer.put(lambda text: plan_sent(text, words, live.id))
             if missing_items := missing_of(text, records, journal.state, chat.files.home):
                 chat.put(missing_items)
@@ -210,7 +212,7 @@ class Chats:
         chats = [*self._by_path.values()]
         for live in self._daemon.conversations.all_live():
             journal = live.conversation.journal
-            with journal.changed:
+            with journal.condition:
                 journal.listeners[:] = [each for each in journal.listeners if each not in chats]
 
     def send(self, chat: Chat) -> Json:
@@ -219,22 +221,22 @@ class Chats:
         if not words:
             raise InvalidStateError("there is nothing below the last `## You` to send")
         content = (TextPart(text=words),)
-        live = self.resume(chat) or self._started(chat, words)
+        live = self.resume(chat) or self._start_conversation(chat, words)
         live_id = live.id
-        with live.conversation.journal.changed, self._daemon.speaking(live_id):
+        with live.conversation.journal.condition, self._daemon.speaking(live_id):
             chat.writer.put(lambda text: plan_sent(text, words, live_id))
             receipt = live.conversation.send(
                 content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"
             )
         return {"conversationId": live.id, **receipt}
 
-    def _started(self, chat: Chat, words: str) -> Live:
+    def _start_conversation(self, chat: Chat, words: str) -> Live:
         daemon, conversation_id = self._daemon, new_id()
         # The agent works in the first folder, which is where the chat is.
         home = chat.files.folder
         folders = sorted(daemon.folders(), key=lambda folder: folder != home)
         title = title_of((TextPart(text=words),), daemon.context.services.masker.mask)
-        daemon.publisher.subscribed.add(conversation_id)
+        daemon.publisher.subscribed_ids.add(conversation_id)
         params = m.StartParams(title=title or None)
         live = daemon.conversations.start(params, folders, conversation_id=conversation_id)
         self._attach(chat, live)

@@ -12,18 +12,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.features.export import transcript
 from oh_daemon.frontends.lsp.daemon import Daemon, newest
 from oh_daemon.frontends.lsp.plain.handlers_chat import ChatHandlers
 from oh_daemon.jsonrpc.dispatch import Method, RequestContext
-from oh_daemon.jsonrpc.serial import is_future, then
+from oh_daemon.jsonrpc.serial import chain, is_future
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.branches import ReviewResult
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.protocol.methods import COMMANDS, OWN_COMMANDS
 from oh_daemon.protocol.summaries import ListResult
-from oh_daemon.workspace.paths import path_from_uri, shown
+from oh_daemon.workspace.paths import path_from_uri, printable
 
 Run = Callable[[object, RequestContext], Any]
 _OF_NONE = frozenset({"conversation/start", "conversation/list"})
@@ -67,7 +67,7 @@ class Commands:
             return self._act(name, own_params, context)
         if conversation_id is not None:
             return self._act(name, {"conversationId": conversation_id, **own_params}, context)
-        return then(
+        return chain(
             self._daemon.workers.submit(self._chat.chats.open_last),
             lambda live: self._act(name, {"conversationId": live.id, **own_params}, context),
         )
@@ -86,20 +86,20 @@ class Commands:
                 pass
         result = self._methods[name](params, replace(context, method=name))
         if is_future(result):
-            return then(result, partial(self._shown, name))
-        return self._shown(name, result)
+            return chain(result, partial(self._show_result, name))
+        return self._show_result(name, result)
 
-    def _shown(self, name: str, result: Any) -> Any:
+    def _show_result(self, name: str, result: Any) -> Any:
         """Show a result to a user whose editor shows none; return it."""
         match result:
             case ReviewResult():
                 lines = [f"{_REVIEWED[name]}: {_file(uri)}" for uri in result.done]
                 lines += [f"Not done: {_file(c.uri)}, {c.reason}" for c in result.conflicts]
-                self._chat.tell("\n".join(lines) or "Nothing waits for review.")
+                self._chat.notify("\n".join(lines) or "Nothing waits for review.")
             case ListResult():
                 summaries = result.conversations[:_MAX_LISTED]
                 titles = {
-                    f"{clipped(each.title, _MAX_TITLE)} ({each.id[:6]})": each.id
+                    f"{clip_line(each.title, _MAX_TITLE)} ({each.id[:6]})": each.id
                     for each in summaries
                 }
                 self._chat.choose(
@@ -116,23 +116,23 @@ class Commands:
         try:
             result = self._act(name, params, context)
         except BaseException:
-            context.answered()
+            context.mark_answered()
             raise
 
         def on_done(future: Future[Any]) -> None:
-            context.answered()
+            context.mark_answered()
             self._chat.tell_failure(future)
 
         if is_future(result):
             result.add_done_callback(on_done)
         else:
-            context.answered()
+            context.mark_answered()
 
     def _ask_again(self) -> None:
         """Show what waits for the user, who may have closed the message."""
         for live in self._daemon.conversations.all_live():
             journal = live.conversation.journal
-            with journal.changed:
+            with journal.condition:
                 self._daemon.publisher.ask_again(journal)
 
     def _set_option(self, params: Json, context: RequestContext) -> Any:
@@ -164,12 +164,12 @@ class Commands:
 
     def _offer_rollback(self, conversation_id: str) -> Json:
         journal = self._daemon.conversations.live(conversation_id).conversation.journal
-        with journal.changed:
+        with journal.condition:
             messages = [item for item in journal.state.items if item["kind"] == "userMessage"]
         if not messages:
             raise InvalidStateError("there is no message to take back")
         last = messages[-1]
-        words = clipped(first_line(transcript.message_text(last)), _MAX_TITLE)
+        words = clip_line(first_line(transcript.message_text(last)), _MAX_TITLE)
         params = {"conversationId": conversation_id, "toItemId": last["id"]}
         ways = {"Take back": "keep", "Take back, files too": "restore"}
         self._chat.choose(
@@ -209,4 +209,4 @@ def _under_way(daemon: Daemon) -> str | None:
 
 def _file(uri: str) -> str:
     path = path_from_uri(uri)
-    return shown(path.name if path else uri)
+    return printable(path.name if path else uri)

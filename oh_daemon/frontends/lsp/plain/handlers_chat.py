@@ -58,7 +58,7 @@ class ChatHandlers:
             "ohDaemon.chat": self._open,
             "ohDaemon.sendChat": self._send,
             "ohDaemon.history": lambda arguments: self.show_history(
-                _named(arguments).conversation_id
+                _parse_chat(arguments).conversation_id
             ),
             "ohDaemon.review": self._review,
         }
@@ -84,7 +84,7 @@ class ChatHandlers:
         live = self._daemon.conversations.find_live(conversation_id or "")
         if live is None:
             return []
-        with live.conversation.journal.changed:
+        with live.conversation.journal.condition:
             pending = list(live.conversation.state.approvals.values())
         return [
             _action(
@@ -118,16 +118,16 @@ class ChatHandlers:
 
     def _open(self, arguments: object) -> Json:
         """Show a chat: the one that is named, else the one that changed last, else a new one."""
-        chat_args = _named(arguments)
+        chat_args = _parse_chat(arguments)
         files = self.chats.files()
         if chat_args.name:
             path = files.path_of(chat_args.name)
         else:
             other_files = [] if chat_args.new else files.all()
             path = other_files[0] if other_files else self.chats.new_path(files)
-        return self._shown(self.chats.at(path))
+        return self._chat_result(self.chats.at(path))
 
-    def _shown(self, chat: Chat) -> Json:
+    def _chat_result(self, chat: Chat) -> Json:
         live = self.chats.resume(chat)
         uri = uri_from_path(chat.writer.path)
         self.show(uri, f"The chat is in {chat.writer.path}")
@@ -136,10 +136,10 @@ class ChatHandlers:
     def show_history(self, conversation_id: str | None) -> Json:
         """Show all of a conversation in its file; without an id, of the one that changed last."""
         live = self.chats.named_or_current(conversation_id)
-        return self._shown(self.chats.of(live))
+        return self._chat_result(self.chats.of(live))
 
     def _send(self, arguments: object) -> Json:
-        return self.chats.send(self._chat(_named(arguments)))
+        return self.chats.send(self._chat(_parse_chat(arguments)))
 
     def _chat(self, chat_args: ChatNamed) -> Chat:
         path = path_from_uri(chat_args.uri or "")
@@ -155,14 +155,14 @@ class ChatHandlers:
     def _review(self, arguments: object) -> m.ChangesListResult:
         """Go to the first change that waits, and put all of them into the chat."""
         chats = self.chats
-        live = chats.named_or_current(_named(arguments).conversation_id)
+        live = chats.named_or_current(_parse_chat(arguments).conversation_id)
         files, place = self.marks.review(live)
         if files:
             chats.of(live).show_patches(files)
             names = ", ".join(file.uri.rpartition("/")[2] for file in files)
             self.show(files[0].uri, f"To review: {names}", place)
         else:
-            self.tell("Nothing waits for review.")
+            self.notify("Nothing waits for review.")
         return list_changes(live)
 
     # What the client shows
@@ -170,20 +170,20 @@ class ChatHandlers:
     def show(self, uri: str, otherwise: str, place: Json | None = None) -> None:
         """Show a document, or else a message."""
         if not self._can_show:
-            self.tell(otherwise)
+            self.notify(otherwise)
             return
         selection = {"selection": place} if place else {}
         params = {"uri": uri, "takeFocus": True, **selection}
         self._client.request_async("window/showDocument", params)
 
-    def tell(self, message: str, kind: int = _INFO) -> None:
+    def notify(self, message: str, kind: int = _INFO) -> None:
         body = encode({"type": kind, "message": message})
         self._daemon.outbox.notify("window/showMessage", body)
 
     def tell_failure(self, future: Future[Any]) -> None:
         error = future.exception()
         if isinstance(error, DaemonError):
-            self.tell(error.message, _ERROR)
+            self.notify(error.message, _ERROR)
 
     def choose(self, message: str, actions: Mapping[str, Callable[[], Any]]) -> None:
         """Ask the user, who may close the message, and do on a worker what was chosen."""
@@ -193,10 +193,10 @@ class ChatHandlers:
             if isinstance(title, str) and title in actions:
                 self._daemon.workers.submit(actions[title]).add_done_callback(self.tell_failure)
             elif answer.lacks_method:
-                self.tell(f"{message}\n{', '.join(actions)}")
+                self.notify(f"{message}\n{', '.join(actions)}")
 
         if not actions:
-            self.tell(message)
+            self.notify(message)
             return
         buttons = [{"title": title} for title in actions]
         params = {"type": _INFO, "message": message, "actions": buttons}
@@ -207,7 +207,7 @@ def _action(title: str, command: str, argument: Json) -> Json:
     return {"title": title, "command": command, "arguments": [argument]}
 
 
-def _named(arguments: object) -> ChatNamed:
+def _parse_chat(arguments: object) -> ChatNamed:
     return ChatNamed.model_validate(
         {"name": arguments} if isinstance(arguments, str) else arguments
     )

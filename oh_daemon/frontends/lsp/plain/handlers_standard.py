@@ -26,7 +26,7 @@ from oh_daemon.protocol.daemon_messages import OutputReadParams
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.protocol.language_servers import ChangesShown, ChosenAction, CodeActionParams
 from oh_daemon.protocol.to_client import OpenDiffParams
-from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
+from oh_daemon.workspace.paths import path_from_uri, printable, uri_from_path
 
 _ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))
 _FIX_KIND = "quickfix"
@@ -42,7 +42,7 @@ def standard_methods(
     """Return the handlers, by method of LSP."""
     chat = ChatHandlers(daemon, client, facts)
 
-    def aside(run: Callable[[object], Json]) -> Run:
+    def off_thread(run: Callable[[object], Json]) -> Run:
         return lambda arguments, _context: daemon.workers.submit(run, arguments)
 
     own: dict[str, Run] = {
@@ -50,7 +50,7 @@ def standard_methods(
         "ohDaemon.showChanges": lambda arguments, _context: _show(
             daemon, client, facts, chat, arguments
         ),
-        **{name: aside(run) for name, run in chat.commands().items()},
+        **{name: off_thread(run) for name, run in chat.commands().items()},
     }
     return {
         "textDocument/codeLens": lambda params, _context: chat.lenses(params),
@@ -107,7 +107,7 @@ def _act(
         method, params = "conversation/sendMessage", {"conversationId": resting}
     else:
         # The first folder is where the agent works.
-        folders = sorted(daemon.folders(), key=lambda folder: not _holds(folder, path))
+        folders = sorted(daemon.folders(), key=lambda folder: not _is_within(folder, path))
         method, params = "conversation/start", {"folders": [uri_from_path(f) for f in folders]}
     return methods[method]({**params, "content": content}, replace(context, method=method))
 
@@ -130,14 +130,14 @@ def _place_part(daemon: Daemon, action: ChosenAction, path: Path | None) -> Json
 def _resting(daemon: Daemon, path: Path | None) -> str | None:
     def fits(live: Live) -> bool:
         state = live.conversation.state
-        is_there = any(_holds(path_from_uri(folder), path) for folder in state.folders)
+        is_there = any(_is_within(path_from_uri(folder), path) for folder in state.folders)
         return is_there and describe(live.conversation.journal).status in {"idle", "finished"}
 
     conversation = newest(live for live in daemon.conversations.all_live() if fits(live))
     return conversation.id if conversation else None
 
 
-def _holds(folder: Path | None, path: Path | None) -> bool:
+def _is_within(folder: Path | None, path: Path | None) -> bool:
     return folder is not None and path is not None and path.is_relative_to(folder)
 
 
@@ -166,7 +166,9 @@ def _text(daemon: Daemon, uri: str) -> str:
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
-            raise InvalidParamsError.at("uri", f"{shown(uri)!r} is not a document of the daemon")
+            raise InvalidParamsError.at(
+                "uri", f"{printable(uri)!r} is not a document of the daemon"
+            )
 
 
 def _log_text(daemon: Daemon, conversation_id: str) -> str:
@@ -205,7 +207,7 @@ def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool)
     if not has_own:
         client.request_async("window/showDocument", {"uri": patch})
         return
-    title = f"{shown(unquote(uri.rpartition('/')[2]))}: changes of the agent"
+    title = f"{printable(unquote(uri.rpartition('/')[2]))}: changes of the agent"
     params = OpenDiffParams(
         conversation_id=conversation_id, uri=uri, old_uri=old, new_uri=new, title=title
     )
