@@ -21,8 +21,8 @@ from oh_daemon.features.language.language import unwatched
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
 from oh_daemon.features.sandbox import bwrap
-from oh_daemon.features.sandbox.mounts import Ground
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.mounts import SandboxMounts
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.kernel.ports import ToolContext
 from oh_daemon.protocol.checkpoints import LandingPlanned
@@ -69,8 +69,10 @@ def _desk(host: Spawner) -> Generator[_Desk]:
         history = EditHistory(folders, _Log(Path(place, "blobs")))
         documents = Documents(folders, editor, history, PathLocks())
         program = next(bwrap.candidates(os.environ["PATH"], [project]))
-        view = View(host, Ground(program, [project], [], [Path("/run")]), Path(place, "views/one"))
-        shells = Shells(view.spawner, project, os.environ, view=view)
+        view = OverlaySandbox(
+            host, SandboxMounts(program, [project], [], [Path("/run")]), Path(place, "views/one")
+        )
+        shells = Shells(view.spawner, project, os.environ, sandbox=view)
         overlay, replaced = SharedOverlay(view), Path(place, "replaced")
         pending = PendingChanges(overlay, shells, documents, unwatched, host, replaced)
         try:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import LentSecrets
 from oh_daemon.conversations.isolation import files_of
-from oh_daemon.conversations.sandboxes import SharedView
+from oh_daemon.conversations.sandboxes import SharedSandbox
 from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.browser.browser import Browser
 from oh_daemon.features.budget.budget import Budget
@@ -87,7 +87,7 @@ class Workbench:
         is_own_log = not isinstance(log, LogFile) or services.own_logs.has(log.folder)
         sandbox = context.user.sandbox.level(folders) if folders and owner_id else None
         files = files_of(context, log, tuple(folders), owner_id, sandbox, recipe.isolated)
-        shared_view = files.shared_view
+        shared_sandbox = files.shared_sandbox
         self.keep, self.disk = files.keep, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
         self.folders = files.own.folders
@@ -99,21 +99,25 @@ class Workbench:
             self.folders.for_programs(folders[0]) if folders else Path.home(),
             services.environment,
             services.masker,
-            view=shared_view and shared_view.overlay.view,
+            sandbox=shared_sandbox and shared_sandbox.overlay.sandbox,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
             on_job_end=conversation.journal.wake if conversation else bool,
         )
         blobs = log.folder / "blobs" if isinstance(log, LogFile) else None
         self.output = OutputText(services.masker, log.put_blob_file, blobs)
-        self.network = shared_view.network if shared_view else None
-        self.spawners = Spawners(services.spawner, shared_view.spawner if shared_view else None)
-        self._at_the_end = ExitStack()
-        self.landings = self._landings(context, log, shared_view)
-        self._finder = (
-            shared_view.overlay.view.spawner if shared_view and self.keep else services.spawner
+        self.network = shared_sandbox.network if shared_sandbox else None
+        self.spawners = Spawners(
+            services.spawner, shared_sandbox.spawner if shared_sandbox else None
         )
-        if shared_view is not None:
-            self._at_the_end.callback(services.views.leave, owner_id, self.shells)
+        self._at_the_end = ExitStack()
+        self.landings = self._landings(context, log, shared_sandbox)
+        self._finder = (
+            shared_sandbox.overlay.sandbox.spawner
+            if shared_sandbox and self.keep
+            else services.spawner
+        )
+        if shared_sandbox is not None:
+            self._at_the_end.callback(services.sandboxes.leave, owner_id, self.shells)
         self.checkpoints = None
         # In a store that came with the folder, git would obey the settings of whoever made it.
         if folders and isinstance(log, LogFile) and is_own_log and self.keep is None:
@@ -189,21 +193,21 @@ class Workbench:
         return self._conversation.cancel if self._conversation else CancelToken()
 
     def _landings(
-        self, context: ConversationContext, log: EventLog, shared_view: SharedView | None
+        self, context: ConversationContext, log: EventLog, shared_sandbox: SharedSandbox | None
     ) -> PendingChanges | NoLandings | None:
         """Join the view, and return what brings changes in it further, if anything does."""
         watch = self._watch(context)
         if self.keep is not None:
-            if shared_view is not None:
-                shared_view.overlay.shells.append(self.shells)
+            if shared_sandbox is not None:
+                shared_sandbox.overlay.shells.append(self.shells)
             return NoLandings(self.keep, self.disk, watch)
-        if shared_view is None:
+        if shared_sandbox is None:
             return None
         folder = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
         documents, host = self.documents, context.services.spawner
         documents.commands_see_buffers = True
         pending = PendingChanges(
-            shared_view.overlay, self.shells, documents, watch, host, folder / "replaced"
+            shared_sandbox.overlay, self.shells, documents, watch, host, folder / "replaced"
         )
         documents.history.listen(pending.text_changed)
         if context.client.editor is not None:
@@ -246,7 +250,7 @@ class Workbench:
             before_run=self._before_command,
             network=self.network,
         )
-        if self.keep is not None and self.shells.are_held:
+        if self.keep is not None and self.shells.are_sandboxed:
             terminal.spec = SPEC_ISOLATED
         servers, watch = context.client.servers, self._watch(context)
         editing: Sequence[Tool] = (

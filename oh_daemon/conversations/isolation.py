@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from oh_daemon.conversations.sandboxes import SharedView
+from oh_daemon.conversations.sandboxes import SharedSandbox
 from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles
 from oh_daemon.features.isolation.isolated_worktree import Worktree, has_commit
-from oh_daemon.features.network.command_network import ViewNetwork
-from oh_daemon.features.sandbox.levels import Row, Sandbox
+from oh_daemon.features.network.command_network import OverlayNetwork
+from oh_daemon.features.sandbox.levels import Sandbox, Trial
 from oh_daemon.features.settings.places import Places
 from oh_daemon.kernel.ports import EventLog
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
@@ -35,7 +35,7 @@ class ConversationFiles:
     disk: Documents
     own: Documents
     """As the conversation has them; the same unless it is isolated."""
-    shared_view: SharedView | None = None
+    shared_sandbox: SharedSandbox | None = None
     keep: IsolatedFiles | None = None
     refusal: str | None = None
     """Why no command can run."""
@@ -52,16 +52,16 @@ def files_of(
     """Find the view of a conversation, if it has one, and its documents."""
     services, disk = context.services, _documents(context, log, Folders(folders))
     row = _row(sandbox, isolation)
-    shared_view, roots = None, disk.folders.roots
+    shared_sandbox, roots = None, disk.folders.roots
     if row is not None:
         is_apart, outlives = isolation is not None, isinstance(log, LogFile)
-        network = partial(ViewNetwork, services.environment, context.client.tell_ports)
-        shared_view = services.views.join(
+        network = partial(OverlayNetwork, services.environment, context.client.tell_ports)
+        shared_sandbox = services.sandboxes.join(
             owner_id, roots, row, network, is_isolated=is_apart, outlives=is_apart and outlives
         )
     if isolation is None:
-        return ConversationFiles(disk, disk, shared_view)
-    files: IsolatedFiles | None = shared_view.isolated if shared_view else None
+        return ConversationFiles(disk, disk, shared_sandbox)
+    files: IsolatedFiles | None = shared_sandbox.isolated_files if shared_sandbox else None
     if isolation == "worktree":
         places = Places(services.environment)
         files = Worktree(services.spawner, roots, places.worktrees / owner_id)
@@ -70,13 +70,13 @@ def files_of(
         except OSError as exc:
             raise ToolError(f"a worktree cannot be made: {exc}") from exc
     if files is None:
-        refusal = _NO_VIEW.format(_why_no_view(sandbox))
+        refusal = _NO_VIEW.format(_why_no_overlay(sandbox))
         apart = Apart(partial(_refuse, refusal))
         own = Documents(Folders(folders, apart), None, disk.history, services.locks)
         return ConversationFiles(disk, own, refusal=refusal)
     apart = Apart(partial(files.open_root, documents=disk), files.for_programs)
     own = _documents(context, log, Folders(folders, apart), has_editor=False)
-    return ConversationFiles(disk, own, shared_view, files)
+    return ConversationFiles(disk, own, shared_sandbox, files)
 
 
 def with_isolation(
@@ -95,11 +95,11 @@ def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isol
     if not folders:
         raise InvalidStateError("without a folder there is nothing to isolate; open a folder")
     sandbox = context.user.sandbox.level(folders)
-    if sandbox.view is not None:
+    if sandbox.overlay is not None:
         return "view"
     if all(map(partial(has_commit, context.services.spawner), folders)):
         return "worktree"
-    why = _why_no_view(sandbox)
+    why = _why_no_overlay(sandbox)
     raise InvalidStateError(
         f"nothing can isolate a conversation here: there is no view ({why}), and for a git worktree"
         " each folder must be in a repository with a commit. `oh-daemon doctor` says how to get a"
@@ -107,10 +107,10 @@ def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isol
     )
 
 
-def _row(sandbox: Sandbox | None, isolation: Isolation | None) -> Row | None:
+def _row(sandbox: Sandbox | None, isolation: Isolation | None) -> Trial | None:
     if sandbox is None or isolation == "worktree":
         return None
-    return sandbox.held_by if isolation is None else sandbox.view
+    return sandbox.enforced_by if isolation is None else sandbox.overlay
 
 
 def _documents(
@@ -120,7 +120,7 @@ def _documents(
     return Documents(folders, editor, EditHistory(folders, log), context.services.locks)
 
 
-def _why_no_view(sandbox: Sandbox | None) -> str:
+def _why_no_overlay(sandbox: Sandbox | None) -> str:
     expected_level = sandbox.setting if sandbox else "off"
     return (sandbox and sandbox.cause) or f"the setting `sandbox` is {expected_level!r}"
 

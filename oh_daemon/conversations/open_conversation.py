@@ -164,7 +164,7 @@ class Live:
     def environment(self, options: Mapping[str, str]) -> dict[str, str]:
         mode = options["mode"]
         if mode == "plan":
-            mode = _PLAN.format(_DROPPED if self.workbench.shells.are_held else _READ_ONLY)
+            mode = _PLAN.format(_DROPPED if self.workbench.shells.are_sandboxed else _READ_ONLY)
         user = "is here" if self._context.client.is_attended() else _NOBODY
         own = {"mode": mode, "approval": options["approval"], "user": user}
         return {**self.workbench.machine.facts(), **own}

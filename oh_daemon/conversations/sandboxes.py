@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from oh_daemon.features.isolation.isolated_overlay import IsolatedView
-from oh_daemon.features.network.command_network import ViewNetwork
+from oh_daemon.features.isolation.isolated_overlay import IsolatedOverlay
+from oh_daemon.features.network.command_network import OverlayNetwork
 from oh_daemon.features.pending_changes.git_repositories import git_dirs_outside
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
-from oh_daemon.features.sandbox.levels import Row
-from oh_daemon.features.sandbox.mounts import Ground, cache_places
-from oh_daemon.features.sandbox.overlay import View
-from oh_daemon.features.sandbox.secret_files import Masks
+from oh_daemon.features.sandbox.levels import Trial
+from oh_daemon.features.sandbox.mounts import SandboxMounts, cache_places
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
+from oh_daemon.features.sandbox.secret_files import SecretCovers
 from oh_daemon.features.sandbox.storage import KEPT, sweep
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.system.spawner import Spawner, refusals
@@ -24,23 +24,23 @@ from oh_daemon.workspace.paths import real_path
 
 
 @dataclass(slots=True)
-class SharedView:
+class SharedSandbox:
     """The overlay of a conversation and of its sub-agents, and the network in it."""
 
     overlay: SharedOverlay
-    network: ViewNetwork
-    isolated: IsolatedView | None = None
+    network: OverlayNetwork
+    isolated_files: IsolatedOverlay | None = None
     """Set for an isolated conversation."""
 
     def spawner(self) -> Spawner:
         """Return what starts programs inside, which see no secret. Raises `ToolError`."""
         with refusals("the sandbox"):
-            self.overlay.view.start()
-            self.overlay.view.refresh()
-        return self.overlay.view.spawner
+            self.overlay.sandbox.start()
+            self.overlay.sandbox.refresh()
+        return self.overlay.sandbox.spawner
 
 
-class Views:
+class Sandboxes:
     """All views of a process. Safe from any thread."""
 
     def __init__(
@@ -52,26 +52,26 @@ class Views:
         own: Sequence[Path] = (),
         hosts: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`own` is what the daemon keeps for itself; for `allowed` see `Masks`."""
+        """`own` is what the daemon keeps for itself; for `allowed` see `SecretCovers`."""
         self._spawner = spawner
         self._home = home
         self._environment = environment
         self._own = own
         self._hosts = hosts
         self._lock = threading.Lock()
-        self._views: dict[str, SharedView] = {}
+        self._by_owner: dict[str, SharedSandbox] = {}
         self._clean_places: set[Path] = set()
 
     def join(
         self,
         owner_id: str,
         folders: Sequence[Path],
-        row: Row,
-        make_network: Callable[[], ViewNetwork],
+        row: Trial,
+        make_network: Callable[[], OverlayNetwork],
         *,
         is_isolated: bool = False,
         outlives: bool = False,
-    ) -> SharedView | None:
+    ) -> SharedSandbox | None:
         """Return the view of a conversation, made as it was tried; its sub-agents join it.
 
         None if that was no try of a view. That of an isolated conversation may outlive the daemon.
@@ -82,40 +82,44 @@ class Views:
             if row.place not in self._clean_places:
                 self._clean_places.add(row.place)
                 sweep(row.place)
-            if owner_id not in self._views:
+            if owner_id not in self._by_owner:
                 facts = (self._home, self._environment)
-                masks = Masks(self._spawner, folders, *facts, own=self._own, patterns=self._hosts)
-                ground = ground_of(row.program, folders, self._home, masks)
-                ground = replace(ground, caches=dict(cache_places(*facts)))
+                masks = SecretCovers(
+                    self._spawner, folders, *facts, own=self._own, patterns=self._hosts
+                )
+                mounts = mounts_of(row.program, folders, self._home, masks)
+                mounts = replace(mounts, caches=dict(cache_places(*facts)))
                 place = row.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
-                view = View(self._spawner, ground, place, network, outlives=outlives)
-                files = IsolatedView(view, self._spawner, folders, place) if is_isolated else None
-                self._views[owner_id] = SharedView(SharedOverlay(view), network, files)
-            return self._views[owner_id]
+                overlay = OverlaySandbox(self._spawner, mounts, place, network, outlives=outlives)
+                files = (
+                    IsolatedOverlay(overlay, self._spawner, folders, place) if is_isolated else None
+                )
+                self._by_owner[owner_id] = SharedSandbox(SharedOverlay(overlay), network, files)
+            return self._by_owner[owner_id]
 
     def leave(self, owner_id: str, shells: Shells) -> None:
         """End the view when the last shells have left it."""
         with self._lock:
-            overlay = self._views.get(owner_id)
+            overlay = self._by_owner.get(owner_id)
             if overlay is None:
                 return
             overlay.overlay.shells.remove(shells)
             overlay.network.members.pop(shells, None)
             if overlay.overlay.shells:
                 return
-            del self._views[owner_id]
-        overlay.overlay.view.close()
+            del self._by_owner[owner_id]
+        overlay.overlay.sandbox.close()
 
 
-def ground_of(
-    program: Path, folders: Sequence[Path], home: Path, masks: Masks | None = None
-) -> Ground:
+def mounts_of(
+    program: Path, folders: Sequence[Path], home: Path, masks: SecretCovers | None = None
+) -> SandboxMounts:
     """Return what the view of a conversation with these folders is made from."""
     private, scratch = ([real_path(place)] for place in (home, Path(tempfile.gettempdir())))
     # What is committed there would not come back, so git itself says that it cannot.
     repositories = git_dirs_outside(folders)
     hidden_places = [Path("/run")]
-    return Ground(
+    return SandboxMounts(
         program, folders, private, hidden_places, masks=masks, fixed=repositories, scratch=scratch
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from oh_daemon.common.masking import Masker, SecretSource
-from oh_daemon.conversations.sandboxes import Views
+from oh_daemon.conversations.sandboxes import Sandboxes
 from oh_daemon.features.mcp.connections import Surroundings
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.models.logins import Logins
@@ -65,7 +65,7 @@ class DaemonServices:
     mcp: McpServers
     environment: Mapping[str, str]
     """The environment of the agent's shells; variables with secret-looking names are removed."""
-    views: Views
+    sandboxes: Sandboxes
     """Sandboxes in which commands change nothing outside."""
     user_folder: Path
     """Folder for the logs of conversations without a folder."""
@@ -259,7 +259,7 @@ def compose(
         masker=masker,
         mcp=McpServers(run_on_loop, lambda: settings.of(None).settings.mcp_servers, surroundings),
         environment=environment,
-        views=Views(
+        sandboxes=Sandboxes(
             spawner,
             home,
             environment,

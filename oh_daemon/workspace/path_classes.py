@@ -87,14 +87,14 @@ class Disk(NamedTuple):
 UNSEEN = Disk()
 
 
-class Ground(NamedTuple):
+class RatingScope(NamedTuple):
     """Which folders are the workspace, and where relative paths start: None when nobody knows."""
 
     folders: tuple[str, ...]
     cwd: str | None
     disk: Disk = UNSEEN
 
-    def moved_to(self, folder: str) -> Ground:
+    def moved_to(self, folder: str) -> RatingScope:
         """Return the ground after `cd folder`."""
         is_known = re.fullmatch(r"[^-+\0*?[][^\0*?[]*", folder)
         return self._replace(cwd=self.absolute(folder) if is_known else None)

@@ -7,19 +7,19 @@ import tempfile
 from pathlib import Path
 
 from oh_daemon.features.sandbox import bwrap
-from oh_daemon.features.sandbox.mounts import Ground
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.mounts import SandboxMounts
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.system.spawner import Spawner
 
 LEVEL = os.environ.get("OH_TEST_SANDBOX", "off")
 """The value of the setting `sandbox` for the tests of terminals and processes."""
 
 
-def view_of(host: Spawner, project: Path) -> View | None:
+def view_of(host: Spawner, project: Path) -> OverlaySandbox | None:
     """Return a view of the project, if this run wants one; its layers lie outside the project."""
     if LEVEL != "view":
         return None
     program = next(bwrap.candidates(os.environ["PATH"], [project]))
     temporary = Path(tempfile.gettempdir()).resolve()
-    ground = Ground(program, [project], [temporary], [Path("/run")])
-    return View(host, ground, project.parent / f"{project.name}-views/one")
+    ground = SandboxMounts(program, [project], [temporary], [Path("/run")])
+    return OverlaySandbox(host, ground, project.parent / f"{project.name}-views/one")

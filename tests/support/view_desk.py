@@ -15,10 +15,10 @@ from leftovers import tagged_pids, wait_until_gone
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.pending_changes.upper_layer import Collected, collect
 from oh_daemon.features.sandbox import bwrap
-from oh_daemon.features.sandbox.mounts import Ground, cache_places
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.mounts import SandboxMounts, cache_places
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.removal import take_out
-from oh_daemon.features.sandbox.secret_files import Masks
+from oh_daemon.features.sandbox.secret_files import SecretCovers
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.system.git import find_ignored
 from oh_daemon.system.proc import held_open, live
@@ -31,7 +31,7 @@ class Desk:
 
     project: Path
     home: Path
-    view: View
+    view: OverlaySandbox
     shells: Shells
     host: Spawner
 
@@ -78,11 +78,13 @@ def desk_at(
     (project / "a.txt").write_text("below\n")
     host = Spawner()
     program = program or bubblewrap()
-    masks = Masks(host, [project], home, {})
+    masks = SecretCovers(host, [project], home, {})
     caches = dict(cache_places(home, {"PATH": str(place / "bin")}))
-    ground = Ground(program, [project], [home], [Path("/run")], caches, masks, scratch=scratch)
-    view = View(host, ground, home / "state/views" / name)
-    shells = Shells(host, project, os.environ, view=view)
+    ground = SandboxMounts(
+        program, [project], [home], [Path("/run")], caches, masks, scratch=scratch
+    )
+    view = OverlaySandbox(host, ground, home / "state/views" / name)
+    shells = Shells(host, project, os.environ, sandbox=view)
     yield Desk(project, home, view, shells, host)
     shells.close()
     view.close()

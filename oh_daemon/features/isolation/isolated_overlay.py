@@ -23,7 +23,7 @@ from oh_daemon.features.pending_changes.changed_files import (
 )
 from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
 from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.storage import remove
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.kernel.ports import Json
@@ -61,26 +61,28 @@ class _Record:
     bases: dict[str, _Base] = field(default_factory=dict[str, _Base])
 
 
-class IsolatedView:
+class IsolatedOverlay:
     """Implements `isolated_files.IsolatedFiles`."""
 
     notice = None
 
-    def __init__(self, view: View, host: Spawner, folders: Sequence[Path], place: Path) -> None:
+    def __init__(
+        self, overlay: OverlaySandbox, host: Spawner, folders: Sequence[Path], place: Path
+    ) -> None:
         """`place` is that of the view."""
-        self._view = view
+        self._overlay = overlay
         self._host = host
         self._folders = folders
         self._place = place
         self._lock = threading.RLock()
-        self._layers = Layers(view, host, folders)
+        self._layers = Layers(overlay, host, folders)
         self._notes = Notes(place, _NOTES)
         self._record = self._notes.load(_parse_record)
 
     def open_root(self, folder: Path, documents: Documents) -> int:
         try:
             self._start(documents)
-            return self._view.open(folder)
+            return self._overlay.open(folder)
         except OSError as exc:
             raise ToolError(f"the view of the conversation cannot be opened: {exc}") from exc
 
@@ -90,7 +92,7 @@ class IsolatedView:
     def begin(self, documents: Documents) -> None:
         self._start(documents)
         self.end(documents)
-        self._view.refresh()
+        self._overlay.refresh()
 
     def end(self, documents: Documents) -> None:  # noqa: ARG002 - another keep needs it.
         with self._lock:
@@ -111,13 +113,13 @@ class IsolatedView:
                 notes.given_hashes.pop(path, None)
             self._give(documents, paths)
             self._keep_notes()
-        self._view.refresh()
+        self._overlay.refresh()
 
     def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None:
         with self._lock:
             for folder, below in names.items():
                 self._layers.take_out(folder, below)
-        self._view.refresh()
+        self._overlay.refresh()
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
@@ -134,7 +136,7 @@ class IsolatedView:
 
     def _start(self, documents: Documents) -> None:
         with self._lock:
-            self._view.start()
+            self._overlay.start()
             if self._record is None:
                 self._record = _Record(since_ns=time.time_ns())
                 self._give(documents, [*documents.unsaved_texts()])
@@ -145,7 +147,7 @@ class IsolatedView:
         texts = documents.unsaved_texts()
         for path in [path for path in paths if path in texts]:
             data = documents.encode(path, texts[path])
-            self._view.start()
+            self._overlay.start()
             self._layers.write(path, data)
             self._current().given_hashes[str(path)] = self._notes.put(data)
 
@@ -175,7 +177,7 @@ class IsolatedView:
     def _collect_all(self) -> Iterator[tuple[Path, Collected]]:
         notes = self._current()
         for folder in self._folders:
-            if not self._view.upper(folder).is_dir():
+            if not self._overlay.upper(folder).is_dir():
                 continue
             hash_by_path = {Path(path): sha256 for path, sha256 in notes.given_hashes.items()}
             collection = self._layers.collect(folder, hash_by_path, notes.since_ns)
@@ -211,7 +213,7 @@ class IsolatedView:
                 if why := cannot_land(since):
                     left_out[path] = why
                     continue
-                after = content(self._view.upper(folder), change.name, change.after)
+                after = content(self._overlay.upper(folder), change.name, change.after)
                 changes[path] = describe_change(
                     documents, path, since, self._notes.content(base.sha256), after
                 )
@@ -224,9 +226,9 @@ class IsolatedView:
     ) -> GitPlanned:
         if not changes_by_folder:
             return GitPlanned()
-        self._view.start()
-        self._view.refresh()
-        repositories = Repositories.of(self._view.spawner, self._host, documents)
+        self._overlay.start()
+        self._overlay.refresh()
+        repositories = Repositories.of(self._overlay.spawner, self._host, documents)
         return repositories.plan(changes_by_folder, self._current().git_since_ns)
 
     def _entry(self, base: _Base) -> Entry | None:

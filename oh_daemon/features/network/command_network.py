@@ -18,7 +18,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import Host, Reach
 from oh_daemon.features.network.host_consent import HostConsent, HostQuestion
 from oh_daemon.features.network.proxy import Proxy, Server, Streams, relay
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.protocol.errors import DaemonError, ToolError
@@ -44,7 +44,7 @@ _LAST_LOOKS = 3
 """How many follow the end of the last command, for what it left starting."""
 
 
-class ViewNetwork:
+class OverlayNetwork:
     """Implements `features.sandbox.overlay.Network`. Safe from any thread."""
 
     variables = VARIABLES
@@ -59,7 +59,7 @@ class ViewNetwork:
         self._report = report
         self.members: dict[Shells, HostConsent] = {}
         """Those who run commands in the view."""
-        self._view: View | None = None
+        self._overlay: OverlaySandbox | None = None
         self._inside: dict[int, Server] = {}
         """What we listen on in the view, by port."""
         self._forwards: dict[int, tuple[Server, int]] = {}
@@ -71,15 +71,15 @@ class ViewNetwork:
     def is_asking(self) -> bool:
         return any(consent.is_asking for consent in [*self.members.values()])
 
-    def begin(self, view: View) -> None:
-        self._view = view
+    def begin(self, overlay: OverlaySandbox) -> None:
+        self._overlay = overlay
         self._listen_inside(PROXY_PORT, self._proxy.serve)
         for consent in [*self.members.values()]:
             with suppress(ToolError):
                 self.offer(consent.services())
 
     def end(self) -> None:
-        if self._view is not None:
+        if self._overlay is not None:
             run_on_loop(self._close(), CancelToken())
 
     def offer(self, services: Sequence[Host]) -> None:
@@ -95,7 +95,7 @@ class ViewNetwork:
 
     def look(self) -> None:
         """See what programs inside listen on, from now until none runs; returns at once."""
-        if self._view is not None:
+        if self._overlay is not None:
             run_on_loop(self._begin_watch(), CancelToken())
 
     def ports(self) -> tuple[OpenPort, ...]:
@@ -108,7 +108,7 @@ class ViewNetwork:
         """Forward a port of this machine to one of the view; return where. Raises `OSError`."""
         if port not in self._forwards:
             self._forwards[port] = run_on_loop(self._forward(port), CancelToken())
-            self._tell_all()
+            self._report_all()
         return self._address(port) or ""
 
     def _address(self, port: int) -> str | None:
@@ -136,9 +136,9 @@ class ViewNetwork:
         return "\n".join(filter(None, (consent.take_refused(), notice))) or None
 
     def _listen_inside(self, port: int, serve: Callable[[Streams], Awaitable[None]]) -> None:
-        if self._view is None:
+        if self._overlay is None:
             raise OSError(errno.ENETDOWN, "it has ended")
-        listener = self._view.socket(socket.AF_INET, port)
+        listener = self._overlay.socket(socket.AF_INET, port)
         listener.listen(128)
         server = self._inside[port] = Server(serve)
         run_on_loop(server.start(listener), CancelToken())
@@ -151,7 +151,7 @@ class ViewNetwork:
         forwards = [server for server, _ in self._forwards.values()]
         for server in (*self._inside.values(), *forwards):
             server.close()
-        self._inside, self._forwards, self._view = {}, {}, None
+        self._inside, self._forwards, self._overlay = {}, {}, None
         self._show(frozenset())
 
     async def _decide(self, host: Host, reach: Reach) -> str | None:
@@ -182,8 +182,8 @@ class ViewNetwork:
 
     async def _look_while_running(self) -> None:
         n_left = _LAST_LOOKS
-        while n_left and (view := self._view) is not None:
-            root = view.spawner.root
+        while n_left and (overlay := self._overlay) is not None:
+            root = overlay.spawner.root
             self._show(listening_ports(root) - self._inside.keys() if root else frozenset())
             runs = self._ports or any(shells.is_running for shells in [*self.members])
             n_left = _LAST_LOOKS if runs else n_left - 1
@@ -194,9 +194,9 @@ class ViewNetwork:
             for closed_ports in self._forwards.keys() - ports:
                 self._forwards.pop(closed_ports)[0].close()
             self._ports = ports
-            self._tell_all()
+            self._report_all()
 
-    def _tell_all(self) -> None:
+    def _report_all(self) -> None:
         for consent in [*self.members.values()]:
             self._report(consent.conversation_id, self.ports())
 
@@ -216,10 +216,10 @@ class ViewNetwork:
         await relay(streams, await asyncio.open_connection(sock=inside))
 
     async def _connect(self, place: tuple[str, int]) -> socket.socket:
-        if self._view is None:
+        if self._overlay is None:
             raise OSError(errno.ENETDOWN, "the sandbox has ended")
         family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
-        one = await asyncio.to_thread(self._view.socket, family)
+        one = await asyncio.to_thread(self._overlay.socket, family)
         try:
             one.setblocking(False)
             await asyncio.get_running_loop().sock_connect(one, place)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry, collect
 from oh_daemon.features.sandbox.layer import read
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.removal import take_out
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.git import find_ignored
@@ -30,8 +30,8 @@ MAX_BYTES = MAX_TEXT_BYTES
 class Layers:
     """The layers of a view over open folders. Blocks; raises `OSError` and `ToolError`."""
 
-    def __init__(self, view: View, host: Spawner, folders: Sequence[Path]) -> None:
-        self._view = view
+    def __init__(self, overlay: OverlaySandbox, host: Spawner, folders: Sequence[Path]) -> None:
+        self._overlay = overlay
         self._host = host
         self._folders = folders
 
@@ -44,17 +44,17 @@ class Layers:
     def read(self, path: Path) -> bytes | None:
         """Return what the layer has of a file; None if it has no regular one."""
         folder, name = self.split(path)
-        return _content_of_file(self._view.upper(folder), name)
+        return _content_of_file(self._overlay.upper(folder), name)
 
     def place(self, path: Path) -> Path:
         """Return where the layer has what is at a path; what runs in the view may change that."""
         folder, name = self.split(path)
-        return self._view.upper(folder) / name
+        return self._overlay.upper(folder) / name
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file inside, so that watchers there hear of it."""
         folder, name = self.split(path)
-        self._view.inside(folder).write(name, data)
+        self._overlay.inside(folder).write(name, data)
 
     def collect(
         self,
@@ -69,7 +69,7 @@ class Layers:
         """
         below = {path: sha256 for path, sha256 in handed_in.items() if path.is_relative_to(folder)}
         collection = collect(
-            self._view.upper(folder),
+            self._overlay.upper(folder),
             folder,
             handed_in={path.relative_to(folder): sha256 for path, sha256 in below.items()},
             since_ns=since_ns,
@@ -80,11 +80,11 @@ class Layers:
         return collection
 
     def take_out(self, folder: Path, names: Sequence[Path]) -> None:
-        """Let the disk be seen again under these names; `View.refresh` must follow."""
+        """Let the disk be seen again under these names; `OverlaySandbox.refresh` must follow."""
         if names:
-            root = self._view.spawner.root
+            root = self._overlay.spawner.root
             processes = live(root, folder) if root is not None else None
-            take_out(self._view.upper(folder), folder, names, processes)
+            take_out(self._overlay.upper(folder), folder, names, processes)
 
 
 def cannot_land(change: Change) -> str | None:

@@ -77,14 +77,14 @@ class Repositories:
 
     def __init__(
         self,
-        view: Spawner,
+        overlay: Spawner,
         host: Spawner,
         put_blob: Callable[[bytes], str],
         uri_of: Callable[[Path], str],
         name_of: Callable[[Path], str],
     ) -> None:
         """`name_of` returns what people call a path; empty for the usual repository."""
-        self._view = view
+        self._overlay = overlay
         self._host = host
         self._put_blob = put_blob
         self._uri_of = uri_of
@@ -93,7 +93,7 @@ class Repositories:
         """Repositories in the middle of something, and when that began."""
 
     @classmethod
-    def of(cls, view: Spawner, host: Spawner, documents: Documents) -> Self:
+    def of(cls, overlay: Spawner, host: Spawner, documents: Documents) -> Self:
         """Return those in the folders of a conversation, whose log keeps the blobs."""
         folders = documents.folders
 
@@ -103,7 +103,7 @@ class Repositories:
         def name_of(top: Path) -> str:
             return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
 
-        return cls(view, host, documents.history.blobs.put_blob, uri_of, name_of)
+        return cls(overlay, host, documents.history.blobs.put_blob, uri_of, name_of)
 
     def plan(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
@@ -157,7 +157,7 @@ class Repositories:
         ]
 
     def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
-        repository, view = names.repository, Git(self._view, names.repository)
+        repository, overlay = names.repository, Git(self._overlay, names.repository)
         with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
             objects = names.common / "objects"
             if names.is_new:
@@ -165,7 +165,7 @@ class Repositories:
                 init(self._host, Path(apart, "new"))
                 objects = repository.git_dir / "objects"
             disk = Git(self._host, repository)
-            comparison = _compare(names, disk, view)
+            comparison = _compare(names, disk, overlay)
             if comparison is None and not names.is_new:
                 return []
             # See git(1): new objects go to the first, and those of the disk are read, too.
@@ -176,19 +176,21 @@ class Repositories:
             Path(apart, "objects").mkdir()
             repository_git = Git(self._host, repository, apart_too)
             return [
-                self._landing(names, comparison or _Found(), view, disk, repository_git, since_ns)
+                self._landing(
+                    names, comparison or _Found(), overlay, disk, repository_git, since_ns
+                )
             ]
 
     def _landing(
         self,
         names: Names,
         comparison: _Found,
-        view: Git,
+        overlay: Git,
         disk: Git,
         repository_git: Git,
         since_ns: int,
     ) -> RepositoryLanding:
-        pack = _pack(comparison.tips, disk, view)
+        pack = _pack(comparison.tips, disk, overlay)
         new_names = _check(repository_git, pack, comparison.tips)
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
@@ -217,25 +219,25 @@ def _refusal_text(names: Sequence[str], why: str) -> str:
     return f"Left as it was: {which}: {why}."
 
 
-def _compare(names: Names, disk: Git, view: Git) -> _Found | None:
+def _compare(names: Names, disk: Git, overlay: Git) -> _Found | None:
     moves: list[RefMove] = []
     stash = None
     if names.has_refs:
-        before, after = refs_of(disk), refs_of(view)
+        before, after = refs_of(disk), refs_of(overlay)
         moves += [
             RefMove(ref=ref, before=before.get(ref), after=after.get(ref))
             for ref in sorted(before.keys() | after.keys())
             if before.get(ref) != after.get(ref)
         ]
-        had, has = stash_of(disk), stash_of(view)
+        had, has = stash_of(disk), stash_of(overlay)
         stash = StashMove(before=had, after=has) if had != has else None
-    if names.has_head and (was := head_of(disk)) != (now := head_of(view)):
+    if names.has_head and (was := head_of(disk)) != (now := head_of(overlay)):
         moves.append(RefMove(ref=HEAD, before=was, after=now))
-    index = compare_index(disk, view) if names.has_index else None
+    index = compare_index(disk, overlay) if names.has_index else None
     return _Found(moves, stash, index) if moves or stash or index else None
 
 
-def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
+def _pack(tips: set[str], disk: Git, overlay: Git) -> bytes:
     """Return the objects that only the view has; empty if there are none."""
     disk_objects = {
         *disk.rows("for-each-ref", "--format=%(objectname)"),
@@ -243,7 +245,7 @@ def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
     }
     revisions = [*sorted(tips), *(f"^{each}" for each in sorted(filter(None, disk_objects)))]
     words = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset")
-    pack = view.run(*words, stdin=_lines(revisions)) if tips else b""
+    pack = overlay.run(*words, stdin=_lines(revisions)) if tips else b""
     n_objects = int.from_bytes(pack[8:12], "big")  # See gitformat-pack(5).
     return pack if n_objects else b""
 

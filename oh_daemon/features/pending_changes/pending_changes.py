@@ -117,15 +117,15 @@ class PendingChanges:
         self._is_owner = not overlay.shells
         overlay.shells.append(shells)
         self._overlay = overlay
-        self._view = overlay.view
+        self._sandbox = overlay.sandbox
         self._start = overlay.start
         self._shells = shells
         self._documents = documents
         self._watch = watch
         self._host = host
         self._replaced = replaced
-        self._layers = Layers(overlay.view, host, documents.folders.roots)
-        self._repositories = Repositories.of(overlay.view.spawner, host, documents)
+        self._layers = Layers(overlay.sandbox, host, documents.folders.roots)
+        self._repositories = Repositories.of(overlay.sandbox.spawner, host, documents)
         self._jobs = frozenset[bytes]()
         """The jobs that ran when changes were collected last."""
         self._planned: list[tuple[Path, list[Path]]] = []
@@ -153,7 +153,7 @@ class PendingChanges:
 
     def _bring_up_to_date(self) -> None:
         encoded = self._documents.encode
-        unsaved = self._view.without_secrets(self._documents.unsaved_texts())
+        unsaved = self._sandbox.without_secrets(self._documents.unsaved_texts())
         contents = {path: encoded(path, text) for path, text in unsaved.items()}
         for path, data in self._start.handed_in.items():
             if path in contents:
@@ -163,7 +163,7 @@ class PendingChanges:
             else:
                 folder, name = self._layers.split(path)
                 self._take_out(folder, [name])
-        self._view.refresh()
+        self._sandbox.refresh()
         for path, data in contents.items():
             if self._layers.read(path) != data:
                 self._layers.write(path, data)
@@ -182,7 +182,7 @@ class PendingChanges:
 
     def text_changed(self, path: Path) -> None:
         """Let programs see the new text at a real path, on a thread. Raises nothing."""
-        if not self._view.is_running:
+        if not self._sandbox.is_running:
             return
         with self._texts_lock:
             self._changed_texts.add(path)
@@ -214,7 +214,7 @@ class PendingChanges:
         While a command runs in front, only where it is known what it began with, so that what it
         makes of that text can be merged.
         """
-        if not self._view.is_running:
+        if not self._sandbox.is_running:
             return
         is_busy = self._overlay.is_busy
         handed_in = {**self._start.handed_in}
@@ -223,9 +223,9 @@ class PendingChanges:
         known_paths = [path for path in paths if path in handed_in and path in unsaved_texts]
         other_paths = [path for path in paths if path not in known_paths]
         if other_paths:
-            self._view.refresh()
+            self._sandbox.refresh()
         inside = [path for path in other_paths if self._documents.folders.contains(path)]
-        for path in (*known_paths, *self._view.without_secrets(dict.fromkeys(inside, ""))):
+        for path in (*known_paths, *self._sandbox.without_secrets(dict.fromkeys(inside, ""))):
             text = unsaved_texts.get(path)
             data = content_on_disk(path) if text is None else self._documents.encode(path, text)
             is_shown = data == handed_in.get(path) == self._layers.read(path)
@@ -250,7 +250,7 @@ class PendingChanges:
         if os.path.lexists(self._layers.place(path)):
             return self._layers.read(path) == self._start.handed_in.get(path, b"")
         folder, name = self._layers.split(path)
-        was_deleted = os.path.lexists(path) and not self._view.inside(folder).has(name)
+        was_deleted = os.path.lexists(path) and not self._sandbox.inside(folder).has(name)
         return not was_deleted
 
     # 2. Collect and plan, 3. make durable
@@ -326,7 +326,7 @@ class PendingChanges:
         )
 
     def _collected(self, *, with_unfinished: bool = False) -> Iterator[_Found]:
-        root = self._view.spawner.root
+        root = self._sandbox.spawner.root
         if root is None:
             return
         handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
@@ -344,7 +344,7 @@ class PendingChanges:
         if why := cannot_land(change):
             return why
         before = self._before(path, change)
-        after = content(self._view.upper(folder), change.name, change.after)
+        after = content(self._sandbox.upper(folder), change.name, change.after)
         return describe_change(self._documents, path, change, before, after)
 
     def _before(self, path: Path, change: Change) -> bytes | None:
@@ -373,7 +373,7 @@ class PendingChanges:
     def _git_planned(self, findings: Sequence[_Found]) -> GitPlanned:
         folders_and_changes = [(finding.folder, finding.collected.git) for finding in findings]
         if any(changes for _, changes in folders_and_changes):
-            self._view.refresh()
+            self._sandbox.refresh()
         planned = self._repositories.plan(folders_and_changes, self._start.at_ns)
         self._planned += [(folder, [*names]) for folder, names in planned.removals.items()]
         return planned
@@ -387,10 +387,10 @@ class PendingChanges:
         self._planned = []
         if self._has_taken_out:
             self._has_taken_out = False
-            self._view.refresh()
+            self._sandbox.refresh()
 
     def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
-        root = self._view.spawner.root
+        root = self._sandbox.spawner.root
         if root is not None and names:
             self._has_taken_out = True
             self._layers.take_out(folder, names)
@@ -420,7 +420,7 @@ class PendingChanges:
         folder, name = self._layers.split(path)
         with (
             suppress(OSError),
-            open_folder(self._view.upper(folder)) as root,
+            open_folder(self._sandbox.upper(folder)) as root,
             within(root, str(name.parent)) as above,
         ):
             entry = status(above, name.name)
@@ -456,10 +456,10 @@ class PendingChanges:
         self._documents.folders.resolve(str(path), writing=True)
         with self._overlay.changing:
             folder, name = self._layers.split(path)
-            upper = self._view.upper(folder)
+            upper = self._sandbox.upper(folder)
             keep_whole(upper, folder, str(name), self._replaced)
             self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
-            self._view.refresh()
+            self._sandbox.refresh()
 
     # 6. Discard
 
@@ -469,4 +469,4 @@ class PendingChanges:
                 changes = (*finding.collected.changes, *finding.collected.git)
                 self._take_out(finding.folder, [change.name for change in changes])
             self._repositories.forget()
-            self._view.refresh()
+            self._sandbox.refresh()

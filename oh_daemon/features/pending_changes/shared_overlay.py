@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 
 
@@ -34,7 +34,7 @@ class CommandStart:
 class SharedOverlay:
     """One overlay and the shells in it."""
 
-    view: View
+    sandbox: OverlaySandbox
     shells: list[Shells] = field(default_factory=list[Shells])
     start: CommandStart = field(default_factory=CommandStart)
     changing: threading.RLock = field(default_factory=threading.RLock)

@@ -23,7 +23,7 @@ from oh_daemon.features.risk.effects import (
 )
 from oh_daemon.features.risk.programs import EFFECTS, Use
 from oh_daemon.protocol.items import Risk
-from oh_daemon.workspace.path_classes import UNKNOWN, Ground, Place, holds_secrets
+from oh_daemon.workspace.path_classes import UNKNOWN, Place, RatingScope, holds_secrets
 
 
 class Finding(NamedTuple):
@@ -41,7 +41,7 @@ class Inner(NamedTuple):
     """What a command runs in its turn: another command, as its words, or text for a shell."""
 
     code: Sequence[str] | str
-    ground: Ground
+    scope: RatingScope
     is_guess: bool = False
     """Whether it is only a guess that these words are a command."""
 
@@ -49,7 +49,7 @@ class Inner(NamedTuple):
 Findings = Iterator[Finding | Inner]
 
 
-def rate_words(words: Sequence[str], ground: Ground) -> Findings:
+def rate_words(words: Sequence[str], scope: RatingScope) -> Findings:
     """Yield findings for all that a command, given as its words with the name first, does."""
     if not words:
         return
@@ -61,16 +61,16 @@ def rate_words(words: Sequence[str], ground: Ground) -> Findings:
     if re.search(r"[\0*?$`{]|\[.|[^ -~]|^[^/]* [^/]*$", name) or _SYNTAX.fullmatch(name):
         yield Finding("high", "which command runs is hidden", words=(UNKNOWN,))
     elif "/" in program.name:
-        yield from _rate_script(name, ground)
-        yield from rate_paths(args, ground, "write")
+        yield from _rate_script(name, scope)
+        yield from rate_paths(args, scope, "write")
         # What a known tool does that lies in the workspace, such as `.venv/bin/python -c`.
         tool = find_program(program.name.rpartition("/")[2])
         if tool.usual == "run" or tool.usual in _RUNNERS:
-            yield from _rate_call(tool, args, ground)
+            yield from _rate_call(tool, args, scope)
     elif args in (["--version"], ["--help"]) and program.usual != "inner":
         yield Finding("low", f"{program.name} shows a version or help")
     else:
-        yield from _rate_call(program, args, ground)
+        yield from _rate_call(program, args, scope)
 
 
 _SYNTAX = re.compile(
@@ -79,7 +79,7 @@ _SYNTAX = re.compile(
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
-def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_call(program: Program, args: Sequence[str], scope: RatingScope) -> Findings:
     inner = find_inner(program, args)
     own = args[: len(args) - len(inner)]
     effect, phrase = find_effect(program, own)
@@ -88,41 +88,41 @@ def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Finding
         reason = " ".join(filter(None, (program.name, phrase, meaning)))
         # Nobody sees here which commands the code holds.
         yield Finding(risk, reason, effect, words=(UNKNOWN,) if effect == "inline" else ())
-        yield from _rate_folders(program, own, ground)
+        yield from _rate_folders(program, own, scope)
         paths = _without_pattern(own) if effect == "search" else own
-        yield from rate_paths(paths if use != "text" else (), ground, use)
+        yield from rate_paths(paths if use != "text" else (), scope, use)
     if program.usual == "names":
         names = (arg.partition("=") for arg in args if not is_option(arg))
         yield from (rate_variable(name, value if sign else UNKNOWN) for name, sign, value in names)
     if program.usual in _RUNNERS:
         yield from (
-            _RUNNERS[program.usual](program, effect, args, ground) if effect != "text" else ()
+            _RUNNERS[program.usual](program, effect, args, scope) if effect != "text" else ()
         )
     elif inner:
         is_text = len(inner) == 1 and " " in inner[0]
-        yield Inner(inner[0] if is_text else inner, ground)
+        yield Inner(inner[0] if is_text else inner, scope)
     if program.usual in ("run", "unknown"):
-        yield from _rate_texts(program, args, ground)
+        yield from _rate_texts(program, args, scope)
 
 
-def _rate_folders(program: Program, args: Sequence[str], ground: Ground) -> Iterator[Finding]:
+def _rate_folders(program: Program, args: Sequence[str], scope: RatingScope) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
     if program.usual in ("search", "deep") and any(map(holds_secrets, args)):
         yield Finding("high", f"{program.name} searches folders that hold secrets")
-    if program.name == "rm" and any(map(ground.is_everything, filterfalse(is_option, args))):
+    if program.name == "rm" and any(map(scope.is_everything, filterfalse(is_option, args))):
         yield Finding("high", "rm may delete the whole workspace")
 
 
-def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_texts(program: Program, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate what a program may hand to a shell: `CC='sh -c id'`, or all from a known name on."""
     for arg in args:
         text = re.sub(r"^[A-Z_]+=", "", arg)
         is_text = " " in text and (text != arg or program.usual == "unknown")
         if is_text and is_known(bare_name(text.partition(" ")[0])):
-            yield Inner(text, ground)
+            yield Inner(text, scope)
     if program.usual == "unknown":
         positions = (n for n, arg in enumerate(args) if arg != "." and is_known(arg))
-        yield Inner(args[next(positions, len(args)) :], ground, is_guess=True)
+        yield Inner(args[next(positions, len(args)) :], scope, is_guess=True)
 
 
 def _without_pattern(args: Sequence[str]) -> Sequence[str]:
@@ -133,7 +133,7 @@ def _without_pattern(args: Sequence[str]) -> Sequence[str]:
     return [*args[:first], *args[first + 1 :]]
 
 
-def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_inner(program: Program, _: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate what comes before another command, such as `env` and `xargs`, and that command."""
     words = list(find_inner(program, args))
     n_before = len(args) - len(words)
@@ -149,20 +149,20 @@ def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -
         not words or find_program(words[0]).usual not in ("run", "code")
     ):
         yield Finding("high", f"{program.name} fetches a program and runs it")
-    yield Inner(words, ground)
+    yield Inner(words, scope)
 
 
-def _rate_text(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_text(program: Program, _: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate text that is run as a command now (`eval`) or later (`trap`, `watch`)."""
     is_later = program.name in ("trap", "watch")
     yield Finding("medium" if is_later else "low", f"{program.name} runs text as a command")
     operands = program.operands(args)
     text = " ".join(operands[:1] if program.name == "trap" else operands)
-    yield _UNSEEN if UNKNOWN in text else Inner(text, ground)
+    yield _UNSEEN if UNKNOWN in text else Inner(text, scope)
 
 
 def _rate_interpreter(
-    program: Program, effect: str, args: Sequence[str], ground: Ground
+    program: Program, effect: str, args: Sequence[str], scope: RatingScope
 ) -> Findings:
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
     operands = program.operands(args)
@@ -173,31 +173,31 @@ def _rate_interpreter(
     words = [*filter(None, [module and module[1]]), *operands]
     if module and words and program.name.startswith("py"):
         yield Finding("medium", f"{program.name} runs the module {words[0]}", "run")
-        yield Inner(words, ground)
+        yield Inner(words, scope)
     elif is_shell and "c" in flags and operands and UNKNOWN not in operands[0]:
-        yield Inner(operands[0], ground)
+        yield Inner(operands[0], scope)
     elif effect == "inline" or not operands or (is_shell and {*"cis"} & {*flags}):
         yield _UNSEEN
     else:
-        yield from rate_paths(options, ground, "run")
-        yield from _rate_script(operands[0], ground)
-        yield from rate_paths(operands[1:], ground, "write" if is_shell else "read")
+        yield from rate_paths(options, scope, "run")
+        yield from _rate_script(operands[0], scope)
+        yield from rate_paths(operands[1:], scope, "write" if is_shell else "read")
 
 
-def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_find(_: Program, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate the commands that find runs on what it finds."""
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
-    yield from rate_paths(args[:end], ground, "read")
+    yield from rate_paths(args[:end], scope, "read")
     for start, arg in enumerate(args, 1):
         if arg.startswith(("-exec", "-ok")):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
             words = [UNKNOWN if "{}" in word else word for word in args[start:stop]]
-            yield Inner(words, ground)
+            yield Inner(words, scope)
 
 
-def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
+def _rate_git(_: Program, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate a command of git, which stands after options that all commands take."""
-    remaining, inner_ground, is_safe = list(args), ground, True
+    remaining, inner_ground, is_safe = list(args), scope, True
     folders: list[str] = []
     while remaining and is_option(remaining[0]) and remaining[0] not in ("--version", "--help"):
         option = remaining.pop(0)
@@ -218,25 +218,25 @@ def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findi
     is_inside = inner_ground.place(".", writing=False) == "inside"
     pairs = pairwise(remaining)
     args = [arg for before, arg in pairs if not re.fullmatch(r"-\w*m|--message", before)]
-    findings = list(_rate_call(program, args, inner_ground if is_inside else ground))
+    findings = list(_rate_call(program, args, inner_ground if is_inside else scope))
     yield from findings
     if not all(isinstance(each, Finding) and each.risk == "low" for each in findings):
-        yield from rate_paths(folders, ground, "run")
+        yield from rate_paths(folders, scope, "run")
     elif program.usual != "text":
         yield _rate_repository(inner_ground)
 
 
-def _rate_repository(ground: Ground) -> Finding:
+def _rate_repository(scope: RatingScope) -> Finding:
     """Rate that git reads the repository of a folder, whose settings name programs to start."""
-    if ground.cwd is not None and ground.disk.hides_repository(ground.cwd):
+    if scope.cwd is not None and scope.disk.hides_repository(scope.cwd):
         return Finding("medium", "git may use a repository that came with the files here")
-    return rate_path(ground.cwd or UNKNOWN, ground, "read")
+    return rate_path(scope.cwd or UNKNOWN, scope, "read")
 
 
 _UNSEEN = Finding(
     "high", "it runs code that is not in a file of the project", "run", words=(UNKNOWN,)
 )
-_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], Ground], Findings]] = {
+_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], RatingScope], Findings]] = {
     "inner": _rate_inner,
     "evals": _rate_text,
     "shell": _rate_interpreter,
@@ -246,18 +246,18 @@ _RUNNERS: dict[str, Callable[[Program, str, Sequence[str], Ground], Findings]] =
 }
 
 
-def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
+def _rate_script(path: str, scope: RatingScope) -> Iterator[Finding]:
     """Rate a program that is a file: code of the project, unless it comes from elsewhere."""
     if path == "-" or UNKNOWN in path or path.startswith("/dev") or "://" in path:
         yield _UNSEEN
-    elif ground.place(path, writing=False) != "inside":
+    elif scope.place(path, writing=False) != "inside":
         yield Finding("high", f"it runs {path}, which is outside the workspace")
     else:
         reason = f"it runs {path}, which is in the workspace"
-        yield Finding("medium", reason, "run", ground.absolute(path))
+        yield Finding("medium", reason, "run", scope.absolute(path))
 
 
-def rate_paths(words: Sequence[str], ground: Ground, use: Use) -> Iterator[Finding]:
+def rate_paths(words: Sequence[str], scope: RatingScope, use: Use) -> Iterator[Finding]:
     """Rate every word that may be a path, values of options too; URLs are not paths."""
     for word in words:
         if re.match(r"(?!file)[a-z+]+://", word):
@@ -265,17 +265,17 @@ def rate_paths(words: Sequence[str], ground: Ground, use: Use) -> Iterator[Findi
         is_attached = word.startswith("-")
         values = re.findall(r"(?<==).+|(?<=^-\w)[./~@\0].*", word) if is_attached else [word]
         for part in [part for value in values for part in (value, *re.split("[=:@]", value)[1:])]:
-            yield rate_path(part or ".", ground, use if not _LOOKED_IN.match(word) else "read")
+            yield rate_path(part or ".", scope, use if not _LOOKED_IN.match(word) else "read")
 
 
 _LOOKED_IN = re.compile(r"-[DIL]|--(sysroot|config|with)|//[\w/]*(:|\.\.\.)")
 """Options that give a place where a program looks for something, and labels of bazel."""
 
 
-def rate_path(path: str, ground: Ground, use: Use) -> Finding:
+def rate_path(path: str, scope: RatingScope, use: Use) -> Finding:
     """Rate what a program does with a path, by the place where that lies."""
-    place = ground.place(path, writing=use == "write")
-    place = "linked" if place == "inside" and ground.leads_away(path) else place
+    place = scope.place(path, writing=use == "write")
+    place = "linked" if place == "inside" and scope.leads_away(path) else place
     reads, runs, writes, why = _PLACES[place]
     risks: dict[Use, tuple[Risk, str]] = {
         "text": ("low", ""),

@@ -18,7 +18,7 @@ from oh_daemon.features.risk.script import rate_code
 from oh_daemon.features.risk.short_list import why_not_plain
 from oh_daemon.kernel.approval_requests import RISK_ORDER
 from oh_daemon.protocol.items import Risk
-from oh_daemon.workspace.path_classes import UNKNOWN, UNSEEN, Disk, Ground
+from oh_daemon.workspace.path_classes import UNKNOWN, UNSEEN, Disk, RatingScope
 
 _MAX_CHARS = 16_384
 """The parser needs seconds for longer texts that are no script, and no thread runs meanwhile."""
@@ -59,10 +59,10 @@ def rate_command(
         return Rating("high", (f"it holds the misleading character U+{ord(misleading_char):04X}",))
     places = tuple(str(folder).rstrip("/") for folder in folders)
     start = str(cwd) if cwd is not None else next(iter(places), None)
-    ground = Ground(places, start, disk)
+    scope = RatingScope(places, start, disk)
     try:
-        rating = _summarize(list(rate_code(command, ground)))
-        reason = why_not_plain(command, ground) if rating.only_reads else None
+        rating = _summarize(list(rate_code(command, scope)))
+        reason = why_not_plain(command, scope) if rating.only_reads else None
     # A wrong rating lets a command run unasked: whatever goes wrong here must ask a person.
     except Exception as exc:  # noqa: BLE001
         return Rating("high", (f"rating it stopped with {type(exc).__name__}",))

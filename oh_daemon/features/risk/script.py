@@ -15,7 +15,7 @@ from tree_sitter import Language, Node, Parser
 
 from oh_daemon.features.risk.commands import Finding, Inner, rate_path, rate_variable, rate_words
 from oh_daemon.features.risk.effects import is_known
-from oh_daemon.workspace.path_classes import UNKNOWN, Ground
+from oh_daemon.workspace.path_classes import UNKNOWN, RatingScope
 
 _UNDERSTOOD = frozenset(
     """program list compound_statement do_group if_statement elif_clause else_clause case_statement
@@ -62,7 +62,7 @@ _MAX_DEPTH = 16
 _SECRET = r"\$\{?[A-Z_\d]*(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105
 
 
-def rate_code(code: str, ground: Ground, depth: int = 0) -> Iterator[Finding]:
+def rate_code(code: str, scope: RatingScope, depth: int = 0) -> Iterator[Finding]:
     """Yield a finding for everything that the code does when a shell runs it.
 
     `depth` is the number of commands that it stands in.
@@ -72,7 +72,7 @@ def rate_code(code: str, ground: Ground, depth: int = 0) -> Iterator[Finding]:
     if root.has_error or re.search(r"(^|\n)\s*\\\n", code):
         yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
         return
-    script = _Script(code, ground, depth)
+    script = _Script(code, scope, depth)
     script.walk(root)
     yield from script.findings
     for text in _evaluated_texts(root):
@@ -108,13 +108,13 @@ def _every(node: Node) -> Iterator[Node]:
 
 def _rate_inner(inner: Inner, depth: int) -> Iterator[Finding]:
     """Yield findings for a command, and for those that it runs in their turn."""
-    code, ground, is_guess = inner
+    code, scope, is_guess = inner
     if depth > _MAX_DEPTH:
         yield Finding("high", "too many commands stand in each other", words=(UNKNOWN,))
     elif isinstance(code, str):
-        yield from rate_code(code, ground, depth)
+        yield from rate_code(code, scope, depth)
     else:
-        for n, finding in enumerate(rate_words(code, ground)):
+        for n, finding in enumerate(rate_words(code, scope)):
             if isinstance(finding, Inner):
                 yield from _rate_inner(finding, depth + 1)
             else:
@@ -124,14 +124,14 @@ def _rate_inner(inner: Inner, depth: int) -> Iterator[Finding]:
 class _Script:
     """The findings so far, and where relative paths start at this point."""
 
-    def __init__(self, code: str, ground: Ground, depth: int) -> None:
+    def __init__(self, code: str, scope: RatingScope, depth: int) -> None:
         self.findings: list[Finding] = []
         self._depth = depth
-        self._start = ground
+        self._start = scope
         moves = _MOVES.fullmatch(code)
         if moves or _MOVE.search(code):
-            ground = ground.moved_to(moves[1] if moves else "-")
-        self._ground = ground
+            scope = scope.moved_to(moves[1] if moves else "-")
+        self._scope = scope
 
     def walk(self, node: Node) -> None:
         visit = _VISITS.get(node.type)
@@ -155,8 +155,8 @@ class _Script:
                 self.walk(part)
             else:
                 words.append(self._word(part))
-        ground = self._start if words[:1] == ["cd"] else self._ground
-        self.findings += _rate_inner(Inner(words, ground), self._depth)
+        scope = self._start if words[:1] == ["cd"] else self._scope
+        self.findings += _rate_inner(Inner(words, scope), self._depth)
 
     def visit_redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
@@ -177,7 +177,7 @@ class _Script:
         if not targets:
             self._high("it redirects to a place that is not known")
         elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
-            finding = rate_path(targets[0], self._ground, "read" if operator == "<" else "write")
+            finding = rate_path(targets[0], self._scope, "read" if operator == "<" else "write")
             if finding.risk != "low":
                 reason = finding.reason or f"it changes {targets[0]}"
                 finding = finding._replace(reason=reason, words=(operator, targets[0]))
@@ -204,7 +204,7 @@ class _Script:
     def visit_loop(self, node: Node) -> None:
         self.findings.append(rate_variable(text_of(node.named_children[0]), UNKNOWN))
         for value in node.children_by_field_name("value"):
-            self.findings.append(rate_path(self._word(value), self._ground, "read"))
+            self.findings.append(rate_path(self._word(value), self._scope, "read"))
         self.walk(node.children[-1])
 
     def visit_expansion(self, node: Node) -> None:

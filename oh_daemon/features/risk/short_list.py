@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from oh_daemon.features.risk.commands import rate_path
 from oh_daemon.features.risk.programs import read_table
-from oh_daemon.workspace.path_classes import Ground
+from oh_daemon.workspace.path_classes import RatingScope
 
 
 class Form(NamedTuple):
@@ -56,12 +56,12 @@ def short_list() -> ShortList:
     return ShortList(forms, WORD)
 
 
-def why_not_plain(command: str, ground: Ground, plain: ShortList | None = None) -> str | None:
+def why_not_plain(command: str, scope: RatingScope, plain: ShortList | None = None) -> str | None:
     """Return why a command may not run unasked, in words for people, or None if it may."""
     parts = _split(command, (plain or short_list()).word)
     if parts is None:
         return _ONLY_PLAIN
-    return next(_reasons(*parts, ground, (plain or short_list()).forms), None)
+    return next(_reasons(*parts, scope, (plain or short_list()).forms), None)
 
 
 def _split(text: str, word: str) -> tuple[list[list[str]], list[str]] | None:
@@ -93,33 +93,33 @@ _PIECE = r"""\ *(?:(?P<joint>&&|\|\||[|;])
 
 
 def _reasons(
-    commands: list[list[str]], joints: list[str], ground: Ground, forms: Mapping[str, Form]
+    commands: list[list[str]], joints: list[str], scope: RatingScope, forms: Mapping[str, Form]
 ) -> Iterator[str]:
     if commands[0][0] == "cd":
         # What follows runs only if the folder was entered, and then in that folder.
-        yield from _entering(commands[0], joints, ground)
-        ground = ground.moved_to(commands[0][-1])
+        yield from _entering(commands[0], joints, scope)
+        scope = scope.moved_to(commands[0][-1])
         commands = commands[1:]
-    yield from _reading(".", ground)
+    yield from _reading(".", scope)
     for words in commands:
-        yield from _calling(words, ground, forms)
+        yield from _calling(words, scope, forms)
 
 
-def _entering(words: list[str], joints: list[str], ground: Ground) -> Iterator[str]:
+def _entering(words: list[str], joints: list[str], scope: RatingScope) -> Iterator[str]:
     # Where a link leads, bash and other programs read `..` after it differently.
     is_sure = len(words) == 2 and not re.match(r"-|$|(.*/)?\.\.(/|$)", words[1])  # noqa: PLR2004
     if not is_sure or {*joints[:1]} - {"&&"} or {*joints} - {"&&", "|"}:
         yield "of cd, only `cd FOLDER && …` with a folder below runs unasked"
     else:
-        yield from _reading(words[1], ground)
+        yield from _reading(words[1], scope)
 
 
-def _calling(words: list[str], ground: Ground, forms: Mapping[str, Form]) -> Iterator[str]:
+def _calling(words: list[str], scope: RatingScope, forms: Mapping[str, Form]) -> Iterator[str]:
     name, *args = words
     if name == "git":
         args = args[1:] if args[:1] == ["--no-pager"] else args
         name, args = " ".join(("git", *args[:1])), args[1:]
-        if ground.disk.hides_repository(ground.cwd or "/"):
+        if scope.disk.hides_repository(scope.cwd or "/"):
             yield "git may use a repository that came with the files here"
     if name not in forms:
         yield f"{name} {_UNLISTED}"
@@ -127,7 +127,7 @@ def _calling(words: list[str], ground: Ground, forms: Mapping[str, Form]) -> Ite
         call = _read_call(name, forms[name], args)
         judge = _OPERANDS[call.form.operands]
         yield from (
-            judge(call, ground) if call.wrong is None else [f"{name} {call.wrong} {_UNLISTED}"]
+            judge(call, scope) if call.wrong is None else [f"{name} {call.wrong} {_UNLISTED}"]
         )
 
 
@@ -183,49 +183,49 @@ def _read_letters(
 _VALUES = {"#": re.compile(r"[+-]?[0-9]+[kKMG]?\Z"), "=": re.compile(r"(?!-(?![0-9]))")}
 
 
-def _reading(path: str, ground: Ground) -> Iterator[str]:
+def _reading(path: str, scope: RatingScope) -> Iterator[str]:
     """Yield why a path may not be read."""
-    findings = rate_path(path, ground, "read")
+    findings = rate_path(path, scope, "read")
     if re.search(r"[*?[]", path) or findings.risk != "low":
         yield findings.reason or f"it reads {path}"
-    elif ground.place(path, writing=False) != "inside":
+    elif scope.place(path, writing=False) != "inside":
         yield f"it reads {path}, which is outside the workspace"
 
 
-def _names(call: _Call, ground: Ground) -> Iterator[str]:
+def _names(call: _Call, scope: RatingScope) -> Iterator[str]:
     for path in call.operands:
-        yield from _reading(path, ground) if path != "-" else ()
+        yield from _reading(path, scope) if path != "-" else ()
 
 
-def _files(call: _Call, ground: Ground, n_folders: int = 0) -> Iterator[str]:
-    yield from _names(call, ground)
-    places = (join(ground.cwd or "/", path) for path in call.operands)
-    if sum(map(ground.disk.is_folder, places)) > n_folders:
+def _files(call: _Call, scope: RatingScope, n_folders: int = 0) -> Iterator[str]:
+    yield from _names(call, scope)
+    places = (join(scope.cwd or "/", path) for path in call.operands)
+    if sum(map(scope.disk.is_folder, places)) > n_folders:
         yield f"{call.program} may read all that is in a folder"
 
 
-def _file(call: _Call, ground: Ground) -> Iterator[str]:
-    yield from _files(call, ground)
+def _file(call: _Call, scope: RatingScope) -> Iterator[str]:
+    yield from _files(call, scope)
     if len(call.operands) > 1:
         yield f"{call.program} writes to {call.operands[1]}"
 
 
-def _pattern(call: _Call, ground: Ground) -> Iterator[str]:
+def _pattern(call: _Call, scope: RatingScope) -> Iterator[str]:
     is_given = not {"-e", "--regexp="}.isdisjoint(call.options)
-    yield from _files(call._replace(operands=call.operands[0 if is_given else 1 :]), ground)
+    yield from _files(call._replace(operands=call.operands[0 if is_given else 1 :]), scope)
 
 
-def _tracked_paths(call: _Call, ground: Ground) -> Iterator[str]:
+def _tracked_paths(call: _Call, scope: RatingScope) -> Iterator[str]:
     """Judge revisions, and paths in them; without a repository git compares whole folders."""
     parts = [part for each in call.operands for part in each.split(":") if part]
     if not all(re.fullmatch(r"[\w./@%+,^~-]*", part, re.ASCII) for part in parts):
         yield f"{call.program} has more than names after it"
-    yield from _files(call._replace(operands=parts), ground, n_folders=1)
+    yield from _files(call._replace(operands=parts), scope, n_folders=1)
 
 
-def _search(call: _Call, ground: Ground) -> Iterator[str]:
+def _search(call: _Call, scope: RatingScope) -> Iterator[str]:
     paths = [*takewhile(lambda word: word[:1] not in {"-", "(", "!"}, call.operands)]
-    yield from _names(call._replace(operands=paths), ground)
+    yield from _names(call._replace(operands=paths), scope)
     tests = iter(call.operands[len(paths) :])
     for test in tests:
         if f"-{test}=" in call.form.options:
@@ -234,21 +234,21 @@ def _search(call: _Call, ground: Ground) -> Iterator[str]:
             yield f"{call.program} {test} {_UNLISTED}"
 
 
-def _formats(call: _Call, _ground: Ground) -> Iterator[str]:
+def _formats(call: _Call, _ground: RatingScope) -> Iterator[str]:
     """Judge the operands of date, which sets the clock by any other."""
     yield from (f"{call.program} {arg} {_UNLISTED}" for arg in call.operands if arg[:1] != "+")
 
 
-def _none(call: _Call, _ground: Ground) -> Iterator[str]:
+def _none(call: _Call, _ground: RatingScope) -> Iterator[str]:
     yield from (f"{call.program} {arg} {_UNLISTED}" for arg in call.operands)
 
 
-def _texts(_call: _Call, _ground: Ground) -> Iterator[str]:
+def _texts(_call: _Call, _ground: RatingScope) -> Iterator[str]:
     yield from ()
 
 
 _WITHOUT_OPTIONS = ("words", "search")
-_OPERANDS: Mapping[str, Callable[[_Call, Ground], Iterator[str]]] = {
+_OPERANDS: Mapping[str, Callable[[_Call, RatingScope], Iterator[str]]] = {
     "words": _texts,
     "texts": _texts,
     "none": _none,

@@ -30,7 +30,7 @@ class Layer:
     upper: Path
     work: Path
     """An empty folder for the kernel, on the same file system as `upper`."""
-    below: Sequence[Path] = ()
+    lower: Sequence[Path] = ()
     """What is read there, the lowest first; without, it is `place` itself."""
 
 
@@ -112,7 +112,7 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
     for layer in mounts.layers:
         place = str(layer.place)
         overlay_arguments = ["--overlay", str(layer.upper), str(layer.work), place]
-        below = [word for path in layer.below or [layer.place] for word in (_SOURCE, str(path))]
+        below = [word for path in layer.lower or [layer.place] for word in (_SOURCE, str(path))]
         yield layer.place, [*below, *overlay_arguments]
     yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.visible)
     yield from ((place, [*_SMALL, "--tmpfs", str(place)]) for place in mounts.hidden)

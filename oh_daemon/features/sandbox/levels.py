@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from oh_daemon.features.sandbox import bwrap, landlock, seccomp
-from oh_daemon.features.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
+from oh_daemon.features.sandbox.causes import (
+    SandboxFailure,
+    facts_for,
+    why_no_landlock,
+    why_no_overlay,
+)
 from oh_daemon.features.sandbox.level_choice import Tried, choose_rows
 from oh_daemon.features.sandbox.storage import own_folder, private_folder, remove
 from oh_daemon.protocol.errors import ToolError
@@ -61,11 +66,11 @@ echo 'all was tried'
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Trial:
     """One try of the self-test."""
 
     level: Level
-    holds: bool
+    is_enforced: bool
     program: Path | None = None
     """The bubblewrap that was tried."""
     place: Path | None = None
@@ -79,7 +84,7 @@ class Row:
 
     @property
     def as_tried(self) -> Tried:
-        return self.level, self.holds, self.cause, self.cure
+        return self.level, self.is_enforced, self.cause, self.cure
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,8 @@ class Sandbox:
 
     setting: SandboxSetting
     level: Level
-    rows: Sequence[Row] = ()
-    held_by: Row | None = None
+    rows: Sequence[Trial] = ()
+    enforced_by: Trial | None = None
     """The try on which `level` rests."""
     cause: str = ""
     cure: str = ""
@@ -106,9 +111,9 @@ class Sandbox:
         )
 
     @property
-    def view(self) -> Row | None:
+    def overlay(self) -> Trial | None:
         """Return the try of the view in which commands run, if that is the level."""
-        return self.held_by if self.level == "view" else None
+        return self.enforced_by if self.level == "view" else None
 
     @property
     def report(self) -> dict[str, str]:
@@ -122,19 +127,19 @@ class Sandbox:
         return {name: value for name, value in level_report.items() if value}
 
 
-def choose(setting: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
+def choose(setting: SandboxSetting, rows: Sequence[Trial]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
     chosen_index, why = choose_rows(setting, [row.as_tried for row in rows])
     sandbox = Sandbox(setting, "none", rows)
     if chosen_index is not None:
-        sandbox = replace(sandbox, level=rows[chosen_index].level, held_by=rows[chosen_index])
+        sandbox = replace(sandbox, level=rows[chosen_index].level, enforced_by=rows[chosen_index])
     return sandbox if why is None else replace(sandbox, cause=rows[why].cause, cure=rows[why].cure)
 
 
-def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
+def with_mounts(rows: Sequence[Trial], folders: Sequence[Path]) -> Sequence[Trial]:
     """Return what tries mean where these folders are open, since not all can be covered."""
-    view = next((row for row in rows if row.level == "view" and row.holds), None)
-    if view is None:
+    overlay = next((row for row in rows if row.level == "view" and row.is_enforced), None)
+    if overlay is None:
         return rows
     other_rows = (row for row in rows if row.level != "view")
     places = (*folders, Path.home(), Path(tempfile.gettempdir()))
@@ -142,8 +147,11 @@ def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
     if mount is not None:
         cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
         cure = f"sudo umount {shlex.quote(str(mount))}"
-        return (replace(view, holds=False, cause=cause, cure=cure), *other_rows)
-    return (replace(view, cause="; ".join(filter(None, (view.cause, *hidden_mount)))), *other_rows)
+        return (replace(overlay, is_enforced=False, cause=cause, cure=cure), *other_rows)
+    return (
+        replace(overlay, cause="; ".join(filter(None, (overlay.cause, *hidden_mount)))),
+        *other_rows,
+    )
 
 
 @lru_cache
@@ -166,18 +174,21 @@ def try_levels(
     state_folder: Path,
     environment: Mapping[str, str],
     projects: Sequence[Path] = (),
-) -> tuple[Row, ...]:
+) -> tuple[Trial, ...]:
     """Try every level; takes some 50 ms. A program that lies in one of `projects` is left out."""
-    trial = _Trial(spawner, environment.get("PATH", ""))
+    trial = _TrialRunner(spawner, environment.get("PATH", ""))
     try:
         with ExitStack() as stack:
             reading = trial.start_reading(stack)
             programs = [*bwrap.candidates(trial.path, projects)]
-            views = [*_tried_views(trial, programs, [*places(state_folder, environment)])]
+            views = [*_try_overlays(trial, programs, [*places(state_folder, environment)])]
             return (*views, trial.end_reading(reading))
     except (OSError, ToolError) as exc:
         why = f"the levels of the sandbox cannot be tried: {exc}"
-        return (Row("view", holds=False, cause=why), Row("landlock", holds=False, cause=why))
+        return (
+            Trial("view", is_enforced=False, cause=why),
+            Trial("landlock", is_enforced=False, cause=why),
+        )
 
 
 def places(state_folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
@@ -190,25 +201,25 @@ def places(state_folder: Path, environment: Mapping[str, str]) -> Iterator[tuple
     yield Path("/dev/shm", name), False  # noqa: S108 - as above.
 
 
-def _tried_views(
-    trial: _Trial, programs: Sequence[Path], where: Sequence[tuple[Path, bool]]
-) -> Iterator[Row]:
+def _try_overlays(
+    trial: _TrialRunner, programs: Sequence[Path], where: Sequence[tuple[Path, bool]]
+) -> Iterator[Trial]:
     """Yield the tries up to the first that holds."""
     if not seccomp.is_known():
-        yield Row("view", holds=False, cause="there is no filter for this processor")
+        yield Trial("view", is_enforced=False, cause="there is no filter for this processor")
         return
     if not programs:
-        failure = why_no_view("", facts_for(None))
-        yield Row("view", holds=False, cause=failure.cause, cure=failure.cure)
+        failure = why_no_overlay("", facts_for(None))
+        yield Trial("view", is_enforced=False, cause=failure.cause, cure=failure.cure)
     for program in programs:
         for place, lasts in where:
-            failure = trial.view(program, place)
+            failure = trial.try_overlay(program, place)
             if failure is None:
                 notes = ("" if lasts else _LASTS_NOT, _second_wall())
                 cause = "; ".join(filter(None, notes))
-                yield Row("view", True, program, place, lasts, cause)
+                yield Trial("view", True, program, place, lasts, cause)
                 return
-            yield Row("view", False, program, place, lasts, failure.cause, failure.cure)
+            yield Trial("view", False, program, place, lasts, failure.cause, failure.cure)
             if not failure.is_of_place:
                 break
 
@@ -218,31 +229,31 @@ def _second_wall() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _TrialRunner:
     """Starts what a level must hold, and reads what it found."""
 
     spawner: Spawner
     path: str
 
-    def start_reading(self, stack: ExitStack) -> _Started:
+    def start_reading(self, stack: ExitStack) -> _TrialProcess:
         """Start what Landlock must hold; it goes on while views are tried."""
         file = _scratch(stack, Path(tempfile.gettempdir())) / "file"
         return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
 
-    def end_reading(self, trial: _Started) -> Row:
+    def end_reading(self, trial: _TrialProcess) -> Trial:
         output = trial.read_output()
         if output == _END:
-            return Row("landlock", holds=True)
+            return Trial("landlock", is_enforced=True)
         failure = why_no_landlock(output.removesuffix(_END), facts_for(None))
-        return Row("landlock", holds=False, cause=failure.cause, cure=failure.cure)
+        return Trial("landlock", is_enforced=False, cause=failure.cause, cure=failure.cure)
 
-    def view(self, program: Path, place: Path) -> Failure | None:
+    def try_overlay(self, program: Path, place: Path) -> SandboxFailure | None:
         """Try a view with its layers at `place`."""
         with ExitStack() as stack:
             try:
                 scratch = _scratch(stack, private_folder(place))
             except OSError as exc:
-                return Failure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
+                return SandboxFailure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
             below, outside = scratch / "below", scratch / "outside"
             git = self._make_project(stack, below)
             layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
@@ -251,7 +262,7 @@ class _Trial:
             empty.touch()
             layer.upper.mkdir()
             layer.work.mkdir()
-            filter_program = seccomp.memory_file(seccomp.for_view())
+            filter_program = seccomp.memory_file(seccomp.for_overlay())
             stack.callback(os.close, filter_program)
             mounts = bwrap.Mounts([layer], covered=[covered_file], empty=empty)
             words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
@@ -259,11 +270,11 @@ class _Trial:
             argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
             output = self._start(stack, argv, filter_program).read_output()
             if not output.endswith(_END):
-                return why_no_view(output, facts_for(program))
+                return why_no_overlay(output, facts_for(program))
             if lines := output.removesuffix(_END).split("\n")[:-1]:
-                return Failure("; ".join(lines))
+                return SandboxFailure("; ".join(lines))
             if outside.exists() or (below / "a.txt").read_text() != "below\n":
-                return Failure("what commands write reaches the disk")
+                return SandboxFailure("what commands write reaches the disk")
         return None
 
     def _make_project(self, stack: ExitStack, folder: Path) -> str:
@@ -280,15 +291,15 @@ class _Trial:
         ).read_output()
         return "" if output else "git"
 
-    def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
+    def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _TrialProcess:
         out = output_file(stack)
         env = {"PATH": self.path, "LC_ALL": "C", "HOME": "/nowhere"}
         fds = [None, out, out, *more]
-        return _Started(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
+        return _TrialProcess(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
+class _TrialProcess:
     process: Process
     output: int
 

@@ -1,7 +1,8 @@
 """Serves the daemon from within a view's namespaces, until these end or the layers fill the disk.
 
-It runs by file path, as a child of the daemon. `_Keeper` in `view` is its only client: a request is
-four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an error.
+It runs by file path, as a child of the daemon. `_MonitorProcess` in `view` is its only client: a
+request is four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an
+error.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 60.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Space:
+class DiskSpace:
     """What the layers of a view leave free on their disk."""
 
     def __init__(self, place: bytes, reserve: int) -> None:
@@ -115,7 +116,12 @@ def limit_numbers(processes: int, n_numbers: int) -> None:
 
 
 def serve(
-    daemon: socket.socket, pid: int, space: Space, n_numbers: int, empty: bytes, places: list[bytes]
+    daemon: socket.socket,
+    pid: int,
+    space: DiskSpace,
+    n_numbers: int,
+    empty: bytes,
+    places: list[bytes],
 ) -> None:
     """Serve until the daemon hangs up or the view has ended; end it when it fills the disk.
 
@@ -327,5 +333,5 @@ def _check(result: int) -> None:
 if __name__ == "__main__":
     number, reserve, n_numbers = map(int, sys.argv[1:4])
     empty, *places = map(os.fsencode, sys.argv[4:])
-    space = Space(os.path.dirname(empty), reserve)  # noqa: PTH120 - bytes.
+    space = DiskSpace(os.path.dirname(empty), reserve)  # noqa: PTH120 - bytes.
     serve(socket.socket(fileno=0), number, space, n_numbers, empty, places)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from oh_daemon.features.sandbox.bwrap import Layer, Mounts
 from oh_daemon.features.sandbox.layer import OPAQUE
-from oh_daemon.features.sandbox.secret_files import NEEDED, Masks
+from oh_daemon.features.sandbox.secret_files import NEEDED, SecretCovers
 from oh_daemon.features.sandbox.storage import CACHES, lock_folder, make_folder_in, mask_folder
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.system.proc import mounts_below
@@ -51,7 +51,7 @@ _N_PARTS_OF_SYSTEM = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SandboxMounts:
     """What a view is made from."""
 
     program: Path
@@ -63,7 +63,7 @@ class Ground:
     hidden_places: Sequence[Path] = ()
     caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Real paths of folders, by names of their own, whose changes last for the user's views."""
-    masks: Masks | None = None
+    masks: SecretCovers | None = None
     """Finds what may hold secrets; without, nothing is covered."""
     fixed: Sequence[Path] = ()
     """Real paths of folders that nothing inside can write to, even below those above."""
@@ -76,7 +76,7 @@ class Ground:
         return [*dict.fromkeys((*self.folders, *self.private, *self.scratch))]
 
     def covered_places(self) -> Mapping[Path, str]:
-        """Return what may hold secrets now, as `Masks.find` does."""
+        """Return what may hold secrets now, as `SecretCovers.find` does."""
         return self.masks.find() if self.masks else {}
 
 
@@ -93,7 +93,7 @@ def cache_places(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[s
 
 
 def mounts_of(
-    ground: Ground, place: Path, shells: ShellPlace, stack: ExitStack
+    sandbox_mounts: SandboxMounts, place: Path, shells: ShellPlace, stack: ExitStack
 ) -> tuple[Mounts, Sequence[Path], frozenset[Path]]:
     """Return what a view with its layers in `place` sees, and what it covers but for caches.
 
@@ -103,27 +103,27 @@ def mounts_of(
     empty = empty_file(place)
     empty.touch(0o444)
     parts = _Parts()
-    layers = [*_layers(ground, place, parts)]
+    layers = [*_layers(sandbox_mounts, place, parts)]
     # What is mounted above a layer is not hidden by one, and the state of the daemon has the view's
     # own files, which are mounted there.
     mounted = [place, *parts.visible]
-    secrets = [path for path in _fixed(ground) if not _meets(path, mounted)]
-    layers, masked = _with_masks(layers, secrets, ground.folders, place)
+    secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mounted)]
+    layers, masked = _with_masks(layers, secrets, sandbox_mounts.folders, place)
     overlays = [layer.place for layer in layers]
-    caches = _caches(ground, place, parts.visible)
+    caches = _caches(sandbox_mounts, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
     layers += [_cache_layer(at, caches[at], place, stack) for at in own]
-    hidden_places = [*ground.hidden_places, place.parent]
-    folders, single = _sockets_to_hide(ground.places, hidden_places, parts.visible)
+    hidden_places = [*sandbox_mounts.hidden_places, place.parent]
+    folders, single = _sockets_to_hide(sandbox_mounts.places, hidden_places, parts.visible)
     mounts = Mounts(
         layers=layers,
         visible=parts.visible,
         shared={at: _as_lasting(source) for at, source in caches.items() if at not in own},
-        hidden=[*ground.hidden_places, *folders],
+        hidden=[*sandbox_mounts.hidden_places, *folders],
         # Nothing inside can move away what is mounted in the folder of all views.
-        covered=[*unmasked(ground.covered_places(), masked), place.parent, *single],
+        covered=[*unmasked(sandbox_mounts.covered_places(), masked), place.parent, *single],
         empty=empty,
-        readable=[shells.spool, empty, *ground.fixed, *parts.needed_places],
+        readable=[shells.spool, empty, *sandbox_mounts.fixed, *parts.needed_places],
         writable=[shells.state],
     )
     return mounts, overlays, masked
@@ -134,19 +134,19 @@ def empty_file(place: Path) -> Path:
     return place / "empty"
 
 
-def upper_of(ground: Ground, place: Path, folder: Path) -> Path:
+def upper_of(mounts: SandboxMounts, place: Path, folder: Path) -> Path:
     """Return where what commands change below an open folder lies."""
-    return place / f"upper-{ground.places.index(folder)}"
+    return place / f"upper-{mounts.places.index(folder)}"
 
 
-def _layers(ground: Ground, place: Path, parts: _Parts) -> Iterator[Layer]:
+def _layers(mounts: SandboxMounts, place: Path, parts: _Parts) -> Iterator[Layer]:
     """Yield a layer for each place, and add what is seen in those with mounts below."""
-    for number, covered_place in enumerate(ground.places):
+    for number, covered_place in enumerate(mounts.places):
         is_whole = not mounts_below(covered_place)
         names = place / f"names-{number}"
         if not is_whole:
-            is_scratch = covered_place not in ground.private
-            _take_apart(parts, covered_place, names, ground.places, is_empty=is_scratch)
+            is_scratch = covered_place not in mounts.private
+            _take_apart(parts, covered_place, names, mounts.places, is_empty=is_scratch)
         yield _layer(place, str(number), covered_place, [] if is_whole else [names])
     yield from (
         _layer(place, _name_of(covered_place), covered_place)
@@ -168,8 +168,8 @@ def unmasked(covered: Mapping[Path, str], masked: Collection[Path]) -> Mapping[P
     }
 
 
-def _fixed(ground: Ground) -> Sequence[Path]:
-    return ground.masks.fixed_places() if ground.masks else ()
+def _fixed(mounts: SandboxMounts) -> Sequence[Path]:
+    return mounts.masks.fixed_places() if mounts.masks else ()
 
 
 def _meets(path: Path, others: Sequence[Path]) -> bool:
@@ -198,7 +198,7 @@ def _with_masks(
         shutil.rmtree(masks, ignore_errors=True)
         masks.mkdir(mode=0o700, parents=True)
         masked |= {path for path in inside if _mask(layer.place, masks, path)}
-        result.append(replace(layer, below=[*(layer.below or [layer.place]), masks]))
+        result.append(replace(layer, below=[*(layer.lower or [layer.place]), masks]))
     return result, frozenset(masked)
 
 
@@ -237,12 +237,12 @@ def _mask(folder: Path, masks: Path, secret: Path) -> bool:
     return True
 
 
-def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Path, Path]:
+def _caches(mounts: SandboxMounts, place: Path, visible: Sequence[Path]) -> Mapping[Path, Path]:
     """Return where what lasts of each cache lies, by the place of the cache."""
     return {
         cache: place.parent / CACHES / name
-        for name, cache in ground.caches.items()
-        if not any(inner.is_relative_to(cache) for inner in ground.places)
+        for name, cache in mounts.caches.items()
+        if not any(inner.is_relative_to(cache) for inner in mounts.places)
         and (cache.is_dir() or not any(map(cache.is_relative_to, visible)))
     }
 

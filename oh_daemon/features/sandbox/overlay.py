@@ -18,9 +18,9 @@ from typing import Protocol
 
 from oh_daemon.features.sandbox import bwrap, entry, inside, seccomp
 from oh_daemon.features.sandbox import monitor as keeper
-from oh_daemon.features.sandbox.layer import Inside, open_in
+from oh_daemon.features.sandbox.layer import OverlayFolder, open_in
 from oh_daemon.features.sandbox.mounts import (
-    Ground,
+    SandboxMounts,
     empty_file,
     mask_place,
     mounts_of,
@@ -53,7 +53,7 @@ _MOUNT = (
 )
 
 
-class Network(Protocol):
+class SandboxNetwork(Protocol):
     """What connects a view's network, which has nothing but itself, with hosts."""
 
     @property
@@ -66,7 +66,7 @@ class Network(Protocol):
         """Whether a program inside waits for an answer of the user."""
         ...
 
-    def begin(self, view: View) -> None:
+    def begin(self, overlay: OverlaySandbox) -> None:
         """The view has started. Raises `OSError`."""
         ...
 
@@ -75,15 +75,15 @@ class Network(Protocol):
         ...
 
 
-class View:
+class OverlaySandbox:
     """Safe from any thread. Raises `OSError` and `ToolError` when it cannot start."""
 
     def __init__(
         self,
         host: Spawner,
-        ground: Ground,
+        mounts: SandboxMounts,
         place: Path,
-        network: Network | None = None,
+        network: SandboxNetwork | None = None,
         *,
         outlives: bool = False,
     ) -> None:
@@ -94,13 +94,13 @@ class View:
         self._host = host
         self._network = network
         self._outlives = outlives
-        self._ground = ground
+        self._mounts = mounts
         self._place = place
         self._lock = threading.Lock()
         self._open = ExitStack()
         self._ownership: int | None = None
         """What keeps the place from being swept away, if that does not outlive the view."""
-        self._keeper: _Keeper | None = None
+        self._monitor: _MonitorProcess | None = None
         self._overlays: Sequence[Path] = ()
         """What the last run covers, but for caches."""
         self._masked = frozenset[Path]()
@@ -138,11 +138,11 @@ class View:
 
     def upper(self, folder: Path) -> Path:
         """Return where what commands change below an open folder lies."""
-        return upper_of(self._ground, self._place, folder)
+        return upper_of(self._mounts, self._place, folder)
 
-    def inside(self, folder: Path) -> Inside:
+    def inside(self, folder: Path) -> OverlayFolder:
         """Return the way to write into the view below an open folder, once it has started."""
-        return Inside(self.spawner.root or 0, folder)
+        return OverlayFolder(self.spawner.root or 0, folder)
 
     def start(self) -> int:
         """Return the number of process 1 inside, which is started if it is not there."""
@@ -177,13 +177,13 @@ class View:
         Raises `OSError`.
         """
         with self._lock:
-            if self._keeper is None:
+            if self._monitor is None:
                 raise OSError(errno.ENETDOWN, "the view has ended")
-            return self._keeper.socket(family, port)
+            return self._monitor.socket(family, port)
 
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
         """Leave out the texts, by real path, that commands must not see."""
-        return self._ground.masks.without_secrets(texts) if self._ground.masks else texts
+        return self._mounts.masks.without_secrets(texts) if self._mounts.masks else texts
 
     @property
     def is_running(self) -> bool:
@@ -192,11 +192,11 @@ class View:
     def refresh(self) -> None:
         """Let what was changed below be seen inside; does nothing before the first program."""
         with self._lock:
-            if self._keeper is not None and self._keeper.root == self.spawner.root:
-                self._keeper.bring_up_to_date(self._covered())
+            if self._monitor is not None and self._monitor.root == self.spawner.root:
+                self._monitor.bring_up_to_date(self._covered())
 
     def _covered(self) -> Mapping[Path, str]:
-        return unmasked(self._ground.covered_places(), self._masked)
+        return unmasked(self._mounts.covered_places(), self._masked)
 
     def _begin(self, root: int) -> None:
         """Act in the namespaces of process 1 before it has started anything."""
@@ -204,9 +204,9 @@ class View:
             reserve = reserve_in(self._place)
             limit(root, self._place, reserve)
             empty = empty_file(self._place)
-            self._keeper = _Keeper(self._host, root, reserve, empty, self._overlays)
+            self._monitor = _MonitorProcess(self._host, root, reserve, empty, self._overlays)
             self._end_reason = ""
-            self._keeper.bring_up_to_date(self._covered())
+            self._monitor.bring_up_to_date(self._covered())
         if self._network is not None:
             self._network.begin(self)
 
@@ -228,34 +228,34 @@ class View:
         if self._network is not None:
             self._network.end()
         with self._lock:
-            if self._keeper is not None:
-                self._end_reason = self._keeper.close()
-            self._keeper = None
+            if self._monitor is not None:
+                self._end_reason = self._monitor.close()
+            self._monitor = None
         self._open.close()
 
     def take_why_ended(self) -> str:
         """Return once why it ended the last time, if what ran inside is the reason; else ""."""
         with self._lock:
-            if self._keeper is not None and self._keeper.root != self.spawner.root:
-                self._end_reason = self._keeper.close()
-                self._keeper = None
+            if self._monitor is not None and self._monitor.root != self.spawner.root:
+                self._end_reason = self._monitor.close()
+                self._monitor = None
             why, self._end_reason = self._end_reason, ""
             return why
 
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
-        for place in self._ground.folders:
+        for place in self._mounts.folders:
             if mounts_found := mounts_below(place):
                 raise ToolError(_MOUNT.format(place, next(iter(mounts_found))))
         mounts, self._overlays, self._masked = mounts_of(
-            self._ground, self._place, self.shells(), self._open
+            self._mounts, self._place, self.shells(), self._open
         )
         lock = self._lock_layer()
         self._open.callback(os.close, lock)
-        filter_program = seccomp.memory_file(seccomp.for_view())
+        filter_program = seccomp.memory_file(seccomp.for_overlay())
         self._open.callback(os.close, filter_program)
-        words = bwrap.arguments(self._ground.program, mounts, seccomp=filter_program)
+        words = bwrap.arguments(self._mounts.program, mounts, seccomp=filter_program)
         self._writable = [*map(str, mounts.places_to_write)]
         # Commands can open their standard streams by name, which are terminals of the host.
         terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
@@ -287,7 +287,7 @@ class View:
         return lock
 
 
-class _Keeper:
+class _MonitorProcess:
     """The process that acts in the namespaces of one run of a view."""
 
     def __init__(

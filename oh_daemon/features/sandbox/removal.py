@@ -61,7 +61,7 @@ def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None
             stack.callback(os.close, mount)
         targets = {str(name) for name in names}
         trash = upper.with_name(f"{upper.name}-gone")
-        taking = _Taking(layer, disk, mount, trash, targets)
+        taking = _Removal(layer, disk, mount, trash, targets)
         in_use = {str(name) for name in live.in_use} if live else set[str]()
         staying = {name for name in targets if taking.is_staying(name, in_use)}
         for name in sorted(staying):
@@ -80,7 +80,7 @@ def _deepest_first(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: name.count("/"), reverse=True)
 
 
-class _Taking:
+class _Removal:
     """One run of `take_out`, on open folders: `mount` is the view's own, if there is one."""
 
     def __init__(

@@ -164,7 +164,7 @@ def for_landlock(*, keeps_signals: bool) -> bytes:
     return _program(names, {"socket": _refuse(_EACCES)})
 
 
-def for_view() -> bytes:
+def for_overlay() -> bytes:
     """Return the filter for namespaces of their own: no raw sockets and no uncommon families."""
     return _program((_OF_THE_SYSTEM,), {"socket": _common_sockets()})
 

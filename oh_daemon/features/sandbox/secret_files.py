@@ -26,7 +26,7 @@ NEEDED = tuple(
 """Without these, nothing starts in a view."""
 
 
-class Masks:
+class SecretCovers:
     """The places to cover in one view. Safe from any thread."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Masks:
         self._trees = [SecretNames(root) for root in roots]
         self._at_home = SecretNames(home, is_deep=False)
         self._places = [*secret_places(home, environment), *own]
-        self._tracked_by_root = {root: Tracked(host, root) for root in roots}
+        self._tracked_by_root = {root: TrackedFiles(host, root) for root in roots}
         self._lock = threading.Lock()
         self._ever: set[Path] = set()
 
@@ -288,7 +288,7 @@ _MAX_WORDS = 200
 _TRACKED = ("--literal-pathspecs", "ls-files", "-z", "--")
 
 
-class Tracked:
+class TrackedFiles:
     """What git tracks below one open folder. Not for several threads at once."""
 
     def __init__(self, host: Spawner, folder: Path) -> None:

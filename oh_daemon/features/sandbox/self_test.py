@@ -25,7 +25,7 @@ from oh_daemon.features.sandbox.last_test import (
 from oh_daemon.protocol.errors import DaemonError
 
 if TYPE_CHECKING:
-    from oh_daemon.features.sandbox.levels import Row, Sandbox
+    from oh_daemon.features.sandbox.levels import Sandbox, Trial
     from oh_daemon.protocol.settings import SandboxSetting, Settings
 
 _FIRST_WAIT_S = 0.3
@@ -43,7 +43,7 @@ class SelfTest:
         self._is_started = False
         self._report = report
         self._is_awaited = threading.Event()
-        self._rows: Future[Sequence[Row]] = Future()
+        self._rows: Future[Sequence[Trial]] = Future()
 
     def is_known(self) -> bool:
         """Whether the test has ended, so that nobody waits for it."""
@@ -60,7 +60,7 @@ class SelfTest:
         """Return what holds commands now where these folders are open; waits for the test."""
         return _choose(setting, self.rows(), folders)
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[Trial]:
         """Return the tries; waits for the test."""
         self.start()
         self._is_awaited.set()
@@ -86,7 +86,7 @@ class SelfTest:
     ) -> None:
         """Let the test run now, and say when its result is not what `report` returned."""
 
-        def compare(rows: Future[Sequence[Row]]) -> None:
+        def compare(rows: Future[Sequence[Trial]]) -> None:
             choice = _choose(settings().sandbox, rows.result(), folders())
             if self._report not in (None, choice.report):
                 on_change(choice)
@@ -101,7 +101,7 @@ class SelfTest:
         except BaseException as exc:  # noqa: BLE001 - raised again where somebody waits.
             self._rows.set_exception(exc)
 
-    def _try_levels(self) -> Sequence[Row]:
+    def _try_levels(self) -> Sequence[Trial]:
         if last_rows(self.environment) is not None:
             self._is_awaited.wait()
         from oh_daemon.features.sandbox.levels import try_levels, with_mounts  # noqa: PLC0415 - slow.
@@ -121,7 +121,7 @@ class SelfTest:
         return rows
 
 
-def _choose(setting: SandboxSetting, rows: Sequence[Row], folders: Sequence[Path]) -> Sandbox:
+def _choose(setting: SandboxSetting, rows: Sequence[Trial], folders: Sequence[Path]) -> Sandbox:
     # Not before `initialize`, and then the thread of the test has imported it.
     from oh_daemon.features.sandbox.levels import choose, with_mounts  # noqa: PLC0415
 

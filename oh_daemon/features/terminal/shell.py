@@ -38,7 +38,7 @@ _JOB_ENDED = (
 )
 
 
-class ShellView(Protocol):
+class ShellSandbox(Protocol):
     """Where shells run that must not change anything outside."""
 
     @property
@@ -75,7 +75,7 @@ class Shells:
         env: Mapping[str, str],
         masker: Masker | None = None,
         *,
-        view: ShellView | None = None,
+        sandbox: ShellSandbox | None = None,
         reader: Sequence[str] = (),
         on_job_end: Callable[[], object] = bool,
     ) -> None:
@@ -85,7 +85,7 @@ class Shells:
         reader thread of a shell when a command ends that nobody waits for.
         """
         self._spawner = spawner
-        self._view = view
+        self._view = sandbox
         self._reader = reader
         self._folder = folder
         self._env = clean_env(env)
@@ -212,7 +212,7 @@ class Shells:
         return bool(self._reader)
 
     @property
-    def are_held(self) -> bool:
+    def are_sandboxed(self) -> bool:
         """Whether they are in a view, unless one is wanted outside."""
         return self._view is not None
 
@@ -279,11 +279,11 @@ class Shells:
         spawner: Spawner,
         place: ShellPlace,
         cwd: Path,
-        view: ShellView | None = None,
+        sandbox: ShellSandbox | None = None,
     ) -> Bash:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
-        is_held = (lambda: view.is_asking) if view else bool
+        is_held = (lambda: sandbox.is_asking) if sandbox else bool
         shell = Bash(spawner, place.of(name), folder, self._env, screen, is_held)
         shell.on_job_end = self._on_job_end
         return shell

@@ -136,7 +136,7 @@ READS = "it runs where it can only read, without network"
 Rate = Callable[[str, Path | None], Rating]
 
 
-class Network(Protocol):
+class CommandNetwork(Protocol):
     """What connects commands in a sandbox with hosts, services and the user."""
 
     def offer(self, services: Sequence[Host]) -> None:
@@ -171,10 +171,10 @@ class TerminalTool:
         output: OutputText,
         secrets: LentSecrets,
         before_run: BeforeRun | None = None,
-        network: Network | None = None,
+        network: CommandNetwork | None = None,
     ) -> None:
         """`network` is set where commands run in a sandbox."""
-        self.spec = _SPEC_IN_A_VIEW if shells.are_held else SPEC
+        self.spec = _SPEC_IN_A_VIEW if shells.are_sandboxed else SPEC
         self._shells = shells
         self._rate = rate
         self._output = output
@@ -257,7 +257,7 @@ class TerminalTool:
 
     def _is_apart(self, args: Json) -> bool:
         """Whether the command gets a secret, where commands run that nobody approved."""
-        is_inside = self._shells.are_held and args.get("outside") is None
+        is_inside = self._shells.are_sandboxed and args.get("outside") is None
         return is_inside and bool(self._secret_names(args))
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
@@ -269,13 +269,13 @@ class TerminalTool:
         """Return why a command can do no harm, if something keeps it from that."""
         if args.get("outside") is not None or self._secret_names(args):
             return None
-        if self._shells.are_held:
+        if self._shells.are_sandboxed:
             return HELD
         stays = not args.get("is_input") and not args.get("background") and not _moves(rating)
         return READS if self._shells.have_readers and stays and rating.only_reads else None
 
     def _services_in(self, args: Json) -> tuple[Host, ...]:
-        is_inside = self._shells.are_held and args.get("outside") is None
+        is_inside = self._shells.are_sandboxed and args.get("outside") is None
         return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
 
     def _notes(
@@ -366,7 +366,7 @@ class TerminalTool:
         return self._masker.mask(shown_text), self._masker.mask(texts), excerpt
 
     def _hint(self, outcome: CommandOutcome) -> str:
-        if not self._shells.are_held or outcome.exit_code in {None, 0}:
+        if not self._shells.are_sandboxed or outcome.exit_code in {None, 0}:
             return ""
         output_text = f"{outcome.output.head}\n{outcome.output.tail}"
         hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(output_text))

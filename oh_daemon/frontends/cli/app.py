@@ -356,10 +356,10 @@ def sandbox(
     ] = None,
 ) -> int:
     """Run a command as the agent runs its own, or show the levels."""
-    from oh_daemon.frontends.cli.sandbox import join_view, print_levels, run_at  # noqa: PLC0415
+    from oh_daemon.frontends.cli.sandbox import join_overlay, print_levels, run_at  # noqa: PLC0415
 
     if join is not None:
-        return join_view(folder, join, command or ())
+        return join_overlay(folder, join, command or ())
     if command:
         return run_at(level, folder, command)
     print_levels(folder)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.conversations.listing import list_summaries
-from oh_daemon.conversations.sandboxes import ground_of
+from oh_daemon.conversations.sandboxes import mounts_of
 from oh_daemon.features.isolation.isolated_worktree import Worktree
 from oh_daemon.features.sandbox import entry, landlock
-from oh_daemon.features.sandbox.levels import Level, Row, places, try_levels, with_mounts
-from oh_daemon.features.sandbox.overlay import View
-from oh_daemon.features.sandbox.secret_files import Masks
+from oh_daemon.features.sandbox.levels import Level, Trial, places, try_levels, with_mounts
+from oh_daemon.features.sandbox.overlay import OverlaySandbox
+from oh_daemon.features.sandbox.secret_files import SecretCovers
 from oh_daemon.features.sandbox.storage import KEPT, holder
 from oh_daemon.features.settings.places import Places
 from oh_daemon.frontends.cli.logs import catalogs_of, find_id
@@ -47,12 +47,12 @@ def level_lines(folder: Path) -> Iterator[tuple[str, str]]:
     return _lines_of(_rows(folder))
 
 
-def _lines_of(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+def _lines_of(rows: Iterable[Trial]) -> Iterator[tuple[str, str]]:
     """Yield a mark and a line for each try."""
     for row in rows:
         what = {"view": "commands run in a view", "landlock": "commands run read-only"}[row.level]
         by = f" ({row.program})" if row.program else ""
-        if row.holds:
+        if row.is_enforced:
             where = f", layers in {row.place}" if row.place else ""
             note = f"; {row.cause}" if row.cause else ""
             yield "✓", f"sandbox {row.level}: {what}{by}{where}{note}"
@@ -66,8 +66,8 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
 
     Without a level, the best one counts that holds.
     """
-    rows = _rows(folder) if level != "none" else [Row("none", holds=True)]
-    level_row = next((row for row in rows if row.holds and level in {None, row.level}), None)
+    rows = _rows(folder) if level != "none" else [Trial("none", is_enforced=True)]
+    level_row = next((row for row in rows if row.is_enforced and level in {None, row.level}), None)
     if level_row is None:
         for mark, text in _lines_of(row for row in rows if level in {None, row.level}):
             sys.stderr.write(f"{mark} {display_escaped(text)}\n")
@@ -77,31 +77,33 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
     if sys.stdin.isatty() and (terminal := os.environ.get("TERM")):
         env["TERM"] = terminal
     if level_row.level == "view":
-        return _run_in_view(level_row, folder, command, env)
+        return _run_in_overlay(level_row, folder, command, env)
     words = landlock.words() if level_row.level == "landlock" else []
     return run_attached([*words, *command], cwd=folder, env=env)
 
 
-def _rows(folder: Path) -> Sequence[Row]:
+def _rows(folder: Path) -> Sequence[Trial]:
     with closing(Spawner()) as spawner:
         state_folder = Places(os.environ).state_folder
         return with_mounts(try_levels(spawner, state_folder, os.environ), [folder])
 
 
-def _run_in_view(
-    level_row: Row, folder: Path, command: Sequence[str], env: Mapping[str, str]
+def _run_in_overlay(
+    level_row: Trial, folder: Path, command: Sequence[str], env: Mapping[str, str]
 ) -> int:
     if level_row.program is None or level_row.place is None:
         raise ToolError("the self-test did not say what makes a view")
     place = Path(tempfile.mkdtemp(prefix="command-", dir=level_row.place))
     with closing(Spawner()) as host:
         own, home = Places(os.environ).private, Path.home().resolve()
-        masks = Masks(host, [folder], home, os.environ, own=own)
-        ground = ground_of(level_row.program, [folder], home, masks)
-        return _run_and_list(View(host, ground, place), folder, command, env)
+        masks = SecretCovers(host, [folder], home, os.environ, own=own)
+        ground = mounts_of(level_row.program, [folder], home, masks)
+        return _run_and_list(OverlaySandbox(host, ground, place), folder, command, env)
 
 
-def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
+def _run_and_list(
+    view: OverlaySandbox, folder: Path, command: Sequence[str], env: Mapping[str, str]
+) -> int:
     with closing(view):
         code = run_relayed(view.spawner, command, cwd=folder, env=env)
         lines = sorted(_changes(view.upper(folder), folder))
@@ -125,7 +127,7 @@ def _changes(upper: Path, folder: Path) -> Iterator[str]:
                 yield f"{below} ({'changed' if os.path.lexists(below) else 'new'})"
 
 
-def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
+def join_overlay(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     """Run the command, by default the user's shell, and return its exit code."""
     summary = _summary(folder, start_of_id)
     words = command or [os.environ.get("SHELL") or "bash"]
@@ -172,9 +174,9 @@ def _mounted_view(
     """Run the command in a view on the layers that no daemon has mounted."""
     with closing(Spawner()) as host:
         rows = try_levels(host, state_folder, os.environ)
-        program = next((row.program for row in rows if row.holds and row.program), None)
+        program = next((row.program for row in rows if row.is_enforced and row.program), None)
         if program is None:
             raise ToolError("there is no view on this machine now; `oh-daemon doctor` says why")
-        ground = ground_of(program, folders, Path.home())
-        with closing(View(host, ground, place, outlives=True)) as view:
+        ground = mounts_of(program, folders, Path.home())
+        with closing(OverlaySandbox(host, ground, place, outlives=True)) as view:
             return run_relayed(view.spawner, words, cwd=folders[0], env=env)

@@ -11,7 +11,7 @@ from typing import cast
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.sandboxes import Views
+from oh_daemon.conversations.sandboxes import Sandboxes
 from oh_daemon.conversations.services import (
     ClientConnection,
     ConversationContext,
@@ -116,7 +116,9 @@ def context_of(
         masker=masker,
         mcp=_servers_of(agent, surroundings),
         environment=environment,
-        views=Views(spawner, Path.home(), environment, hosts=lambda: settings.sandbox_reads),
+        sandboxes=Sandboxes(
+            spawner, Path.home(), environment, hosts=lambda: settings.sandbox_reads
+        ),
         user_folder=Path(os.devnull),
         home=None,
         user_memory=agent.memory,

@@ -13,7 +13,7 @@ from typing import Self
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import SecretSource
 from oh_daemon.conversations.conversation_runtime import BUILTIN, BuiltinName
-from oh_daemon.features.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
+from oh_daemon.features.sandbox.levels import Sandbox, Trial, choose, try_levels, with_mounts
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.features.worktrees.task_worktree import TaskTree
@@ -143,7 +143,7 @@ class WorkspaceSandbox:
 
 
 @cache
-def _levels(variables: tuple[tuple[str, str], ...]) -> Sequence[Row]:
+def _levels(variables: tuple[tuple[str, str], ...]) -> Sequence[Trial]:
     """Try the levels, once for all conversations of this process that have the same variables."""
     environment = dict(variables)
     with closing(Spawner()) as spawner:

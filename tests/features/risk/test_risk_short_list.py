@@ -20,7 +20,7 @@ import pytest
 from oh_daemon.features.risk.rating import rate_command
 from oh_daemon.features.risk.short_list import Form, ShortList, short_list, why_not_plain
 from oh_daemon.system.environment import clean_env
-from oh_daemon.workspace.path_classes import Disk, Ground
+from oh_daemon.workspace.path_classes import Disk, RatingScope
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 
 _SECRET = "planted-as-a-secret"
@@ -181,7 +181,7 @@ class Fuzzer:
             yield from self._run(plain)
 
     def _is_plain(self, script: str) -> bool:
-        ground = Ground((str(self._project),), str(self._project), disk_of(self._project))
+        ground = RatingScope((str(self._project),), str(self._project), disk_of(self._project))
         return why_not_plain(script, ground, self._plain) is None
 
     def _run(self, scripts: list[str]) -> Iterator[str]:

@@ -14,18 +14,18 @@ from oh_daemon.features.sandbox.causes import (
     APPARMOR,
     CLONE,
     MAX_NAMESPACES,
-    Facts,
+    CauseFacts,
     why_no_landlock,
-    why_no_view,
+    why_no_overlay,
 )
-from oh_daemon.features.sandbox.levels import Row, choose, try_levels
+from oh_daemon.features.sandbox.levels import Trial, choose, try_levels
 from oh_daemon.protocol.settings import SandboxSetting
 from oh_daemon.system.spawner import Spawner
 
 BWRAP = Path("/usr/bin/bwrap")
-VIEW, READING = Row("view", holds=True, program=BWRAP), Row("landlock", holds=True)
-NO_VIEW = Row("view", holds=False, cause="no namespaces", cure="sudo more")
-NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one")
+VIEW, READING = Trial("view", is_enforced=True, program=BWRAP), Trial("landlock", is_enforced=True)
+NO_VIEW = Trial("view", is_enforced=False, cause="no namespaces", cure="sudo more")
+NO_READING = Trial("landlock", is_enforced=False, cause="an old kernel", cure="a new one")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one
     ],
 )
 def test_the_level_that_is_wanted_is_chosen_or_its_absence_explained(
-    setting: SandboxSetting, rows: list[Row], level_report: dict[str, str]
+    setting: SandboxSetting, rows: list[Trial], level_report: dict[str, str]
 ) -> None:
     assert choose(setting, rows).report == {"wanted": setting, **level_report}
 
@@ -77,51 +77,51 @@ def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> 
 @pytest.mark.parametrize(
     ("message", "facts", "cause", "cure"),
     [
-        ("", Facts(), "no bubblewrap outside", "pip install"),
-        ("bwrap: Unknown option --overlay-src", Facts(BWRAP), "too old", "pip install"),
+        ("", CauseFacts(), "no bubblewrap outside", "pip install"),
+        ("bwrap: Unknown option --overlay-src", CauseFacts(BWRAP), "too old", "pip install"),
         (
             "bwrap: Creating new namespace failed: No space left on device",
-            Facts(BWRAP, {MAX_NAMESPACES: "0"}),
+            CauseFacts(BWRAP, {MAX_NAMESPACES: "0"}),
             "user.max_user_namespaces is 0",
             "sudo sysctl -w user.max_user_namespaces=15000",
         ),
         (
             "bwrap: No permissions to create new namespace, likely because the kernel does not",
-            Facts(BWRAP, {CLONE: "0", MAX_NAMESPACES: "9999"}),
+            CauseFacts(BWRAP, {CLONE: "0", MAX_NAMESPACES: "9999"}),
             "kernel.unprivileged_userns_clone is 0",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         ),
         (
             "bwrap: setting up uid map: Permission denied",
-            Facts(BWRAP, {APPARMOR: "1", CLONE: "1"}),
+            CauseFacts(BWRAP, {APPARMOR: "1", CLONE: "1"}),
             "AppArmor restricts user namespaces",
             "profile oh-bwrap /usr/bin/bwrap flags=(unconfined) { userns, }",
         ),
         (
             "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
-            Facts(BWRAP, {APPARMOR: "1"}),
+            CauseFacts(BWRAP, {APPARMOR: "1"}),
             "AppArmor",
             "apparmor_parser",
         ),
         (
             "bwrap: Creating new namespace failed: Operation not permitted",
-            Facts(BWRAP, is_in_container=True),
+            CauseFacts(BWRAP, is_in_container=True),
             "the container",
             "--security-opt seccomp=unconfined",
         ),
         (
             "bwrap: Can't make overlay mount on /newroot/x: Invalid argument",
-            Facts(BWRAP, is_in_container=True),
+            CauseFacts(BWRAP, is_in_container=True),
             "EINVAL",
             "XDG_STATE_HOME",
         ),
-        ("bwrap: what is this?", Facts(BWRAP), "bwrap: what is this?", ""),
+        ("bwrap: what is this?", CauseFacts(BWRAP), "bwrap: what is this?", ""),
     ],
 )
 def test_why_there_is_no_view_is_said_with_the_command_that_cures_it(
-    message: str, facts: Facts, cause: str, cure: str
+    message: str, facts: CauseFacts, cause: str, cure: str
 ) -> None:
-    failure = why_no_view(message, facts)
+    failure = why_no_overlay(message, facts)
     assert cause in failure.cause
     assert cure in failure.cure
 
@@ -136,7 +136,7 @@ def test_why_there_is_no_view_is_said_with_the_command_that_cures_it(
     ],
 )
 def test_why_there_is_no_landlock_is_said_with_a_cure(message: str, cause: str) -> None:
-    failure = why_no_landlock(message, Facts(is_in_container=True))
+    failure = why_no_landlock(message, CauseFacts(is_in_container=True))
     assert cause in failure.cause
     assert failure.cure
 
@@ -148,7 +148,7 @@ def test_a_place_whose_file_system_cannot_hold_layers_gives_way_to_the_next(tmp_
     rows = try_levels(spawner, tmp_path, {"PATH": os.environ["PATH"]})
     spawner.close()
     first, second = rows[:2]
-    assert (first.holds, second.holds) == (False, True)
+    assert (first.is_enforced, second.is_enforced) == (False, True)
     assert first.place == tmp_path / "views"
     assert "nothing can be kept in" in first.cause
     assert second.place == Path(f"/var/tmp/oh-daemon-{os.getuid()}")
@@ -158,7 +158,7 @@ def test_the_self_test_leaves_nothing_behind(tmp_path: Path) -> None:
     spawner = Spawner()
     rows = try_levels(spawner, tmp_path, os.environ)
     spawner.close()
-    assert [(row.level, row.holds) for row in rows] == [("view", True), ("landlock", True)]
+    assert [(row.level, row.is_enforced) for row in rows] == [("view", True), ("landlock", True)]
     assert list((tmp_path / "views").iterdir()) == []
 
 
@@ -199,6 +199,6 @@ def test_what_is_held_by_landlock_reads_and_computes(code: str, outcome: str) ->
 
 
 def test_a_filter_is_small_and_whole() -> None:
-    for program in (seccomp.for_view(), seccomp.for_landlock(keeps_signals=False)):
+    for program in (seccomp.for_overlay(), seccomp.for_landlock(keeps_signals=False)):
         assert len(program) % 8 == 0
         assert len(program) // 8 < 4096

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.features.sandbox.secret_files import Masks, SecretNames
+from oh_daemon.features.sandbox.secret_files import SecretCovers, SecretNames
 
 VALUE = "S3CR3T-VALUE"
 
@@ -125,7 +125,7 @@ def test_what_commands_try_with_a_covered_secret_changes_nothing(desk: Desk, eff
         assert VALUE in (desk.project / name).read_text()
 
 
-def covered_names(masks: Masks, desk: Desk) -> list[str]:
+def covered_names(masks: SecretCovers, desk: Desk) -> list[str]:
     """Return what is covered in the home folder."""
     below = (path for path in masks.find() if path.is_relative_to(desk.home))
     return [str(path.relative_to(desk.home)) for path in below]
@@ -134,7 +134,7 @@ def covered_names(masks: Masks, desk: Desk) -> list[str]:
 def test_what_the_user_allows_is_not_covered(desk: Desk) -> None:
     plant(desk.project / ".env", desk.project / "sub/.env", desk.home / ".aws/credentials")
     hosts: list[str] = []
-    masks = Masks(desk.host, [desk.project], desk.home, {}, patterns=lambda: hosts)
+    masks = SecretCovers(desk.host, [desk.project], desk.home, {}, patterns=lambda: hosts)
     all_three = [".aws", "project/.env", "project/sub/.env"]
     assert covered_names(masks, desk) == all_three
     hosts.append("sub/.env")

@@ -33,7 +33,7 @@ Run = Callable[..., CommandOutcome]
 def shells(tmp_path: Path) -> Iterator[Shells]:
     spawner = Spawner()
     view = view_of(spawner, tmp_path)
-    shells = Shells(spawner, tmp_path, os.environ, view=view)
+    shells = Shells(spawner, tmp_path, os.environ, sandbox=view)
     yield shells
     shells.close()
     if view is not None:
