@@ -25,7 +25,7 @@ from oh_daemon.features.edit.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
 from oh_daemon.features.edit.rename import RenameTool
 from oh_daemon.features.instructions.agent_files import ContextFiles
 from oh_daemon.features.instructions.machine import Machine
-from oh_daemon.features.isolation.isolated_tools import ApartTool, NoLandings
+from oh_daemon.features.isolation.isolated_tools import IsolatedCommandChanges, IsolatedTool
 from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.features.mcp.servers import ServerTools
 from oh_daemon.features.memory.memory import PROJECT_FOLDER, Memory
@@ -110,7 +110,7 @@ class Workbench:
             services.spawner, shared_sandbox.spawner if shared_sandbox else None
         )
         self._at_the_end = ExitStack()
-        self.landings = self._landings(context, log, shared_sandbox)
+        self.command_changes = self._command_changes(context, log, shared_sandbox)
         self._finder = (
             shared_sandbox.overlay.sandbox.spawner
             if shared_sandbox and self.keep
@@ -192,15 +192,15 @@ class Workbench:
     def _cancel(self) -> CancelToken:
         return self._conversation.cancel if self._conversation else CancelToken()
 
-    def _landings(
+    def _command_changes(
         self, context: ConversationContext, log: EventLog, shared_sandbox: SharedSandbox | None
-    ) -> PendingChanges | NoLandings | None:
+    ) -> PendingChanges | IsolatedCommandChanges | None:
         """Join the view, and return what brings changes in it further, if anything does."""
         watch = self._watch(context)
         if self.keep is not None:
             if shared_sandbox is not None:
                 shared_sandbox.overlay.shells.append(self.shells)
-            return NoLandings(self.keep, self.disk, watch)
+            return IsolatedCommandChanges(self.keep, self.disk, watch)
         if shared_sandbox is None:
             return None
         folder = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
@@ -258,10 +258,10 @@ class Workbench:
             apply_patch.PatchTool(documents, watch),
             EditTool(documents, watch, VIEW_SPEC),
         )
-        if isinstance(self.landings, NoLandings):
+        if isinstance(self.command_changes, IsolatedCommandChanges):
             # Language servers know the disk only.
-            servers, landings = None, self.landings
-            editing = [ApartTool(tool, landings) for tool in editing]
+            servers, command_changes = None, self.command_changes
+            editing = [IsolatedTool(tool, command_changes) for tool in editing]
         # Replaces the tools that edit files for an agent that only looks.
         self._looking = [EditTool(documents, watch, LOOK_SPEC)]
         tools: list[Tool] = [terminal, editing[0]]
@@ -285,8 +285,8 @@ class Workbench:
         self._at_the_end.close()
 
     def _before_command(self, command: str, *, is_outside: bool) -> str | None:
-        if self.landings is not None and not is_outside:
-            self.landings.begin()
+        if self.command_changes is not None and not is_outside:
+            self.command_changes.begin()
             return None
         own = self.documents.unsaved_agent_edits()
         unsaved_paths = frozenset(self.documents.unsaved_texts()) - {*own}

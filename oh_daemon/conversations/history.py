@@ -21,7 +21,7 @@ from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History, new_id
 from oh_daemon.kernel.notices import caveat_of
 from oh_daemon.kernel.records import begin_of_item, begin_of_message, fork_records, standing_records
-from oh_daemon.kernel.recovery import drop_events, stopping_events, withdrawn_offers
+from oh_daemon.kernel.recovery import drop_events, stopping_events, withdrawn_prompts
 from oh_daemon.kernel.state import is_tool_item
 from oh_daemon.protocol import branches, plain
 from oh_daemon.protocol import events as e
@@ -276,7 +276,7 @@ def _require_message(conversation: Conversation, item_id: str) -> None:
 def _ending(conversation: Conversation) -> Sequence[Contract]:
     """Return the events that end what is on hold, because nobody can resume it any more."""
     state, now = conversation.state, conversation.journal.clock.now()
-    offers = withdrawn_offers(state)
+    prompts = withdrawn_prompts(state)
     if state.turn is not None:
-        return [*offers, *stopping_events(state, now, is_closing=False)]
-    return [*offers, *drop_events(state, now)]
+        return [*prompts, *stopping_events(state, now, is_closing=False)]
+    return [*prompts, *drop_events(state, now)]

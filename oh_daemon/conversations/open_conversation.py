@@ -119,7 +119,7 @@ class Live:
             questions=questions_of(self._context, conversation, bench),
             condenser=Condensing(journal, self._settings.condenser, hooks.before_condensing),
             find_stuck=find_stuck,
-            landings=bench.landings,
+            command_changes=bench.command_changes,
             watch_files=bench.watch_files,
             slots=self._context.services.slots,
             tool_choice=self._recipe.tool_choice,
@@ -149,7 +149,7 @@ class Live:
         """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
         model = options["model"]
         if earlier is None:
-            self._offer(options)
+            self._offer_tools(options)
         prompt = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
         return e.AgentInfo(
             model=model,
@@ -225,7 +225,7 @@ class Live:
             conversation.journal.append(e.OptionsChanged(values=changed_options))
         if moved_from is not None:
             self._log_move(moved_from)
-        self._offer(state.options_now)
+        self._offer_tools(state.options_now)
         self._log_agent()
 
     def _cut_texts(self) -> Mapping[str, ItemFields]:
@@ -258,12 +258,12 @@ class Live:
             self._log_agent()
         for feature in self.workbench.features:
             feature.before_step(conversation, cancel)
-        if self._offer(conversation.state.options_now):
+        if self._offer_tools(conversation.state.options_now):
             self._log_agent()
         for feature in self.workbench.features:
             feature.report(conversation, self.tools)
 
-    def _offer(self, options: Mapping[str, str]) -> bool:
+    def _offer_tools(self, options: Mapping[str, str]) -> bool:
         """Offer all tools under these options; return whether any changed."""
         owner_id = owner_of(self.conversation, self._recipe)
         # Foreign tools come first, so that they replace none of ours.

@@ -14,7 +14,7 @@ from oh_daemon.conversations.host_policy import service_gates
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
 from oh_daemon.features.hooks.process import HookProcesses
-from oh_daemon.features.pending_changes.offers import Offers
+from oh_daemon.features.pending_changes.offers import ApplyPrompts
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
 from oh_daemon.features.project_programs.question import Novelties, count_text
@@ -96,10 +96,10 @@ def questions_of(
         lambda: context.user.trust,
         notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
     )
-    pending = bench.landings if isinstance(bench.landings, PendingChanges) else None
+    pending = bench.command_changes if isinstance(bench.command_changes, PendingChanges) else None
     return (
         Novelties(journal, running, context.client.can_ask),
-        Offers(journal, pending, context.client.can_ask),
+        ApplyPrompts(journal, pending, context.client.can_ask),
     )
 
 
@@ -119,7 +119,9 @@ def _gates(
     doubtful = [folder for folder in documents.folders.folders if trust.of(folder) != "full"]
     gates = [_trust_gate(context, folder) for folder in doubtful]
     can_save = editor is not None and editor.saves_when_asked
-    is_held = intent.confinement is not None or (bench.landings is not None and not intent.leaves)
+    is_held = intent.confinement is not None or (
+        bench.command_changes is not None and not intent.leaves
+    )
     sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
     if asks_to_save and (paths := documents.unsaved_agent_edits()):

@@ -24,7 +24,7 @@ from oh_daemon.kernel.pending_changes import (
     decided_at_start,
     is_own,
     own_item,
-    without_landing,
+    unapplied_text,
 )
 from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult, for_model
 from oh_daemon.kernel.recovery import withdrawal_events
@@ -105,7 +105,7 @@ class Actions:
             has_actions = bool(self._journal.state.open_tool_items())
         if has_actions or batch.ending is not None:
             return has_actions
-        return self._is_held() or self.begin_landing(ends_turn=False)
+        return self._is_held() or self.begin_apply(ends_turn=False)
 
     def _is_held(self) -> bool:
         """Return whether the user must answer a question before any action runs."""
@@ -183,11 +183,11 @@ class Actions:
 
     def _tool_for(self, item: plain.ToolItem) -> Tool | None:
         """Return what does the next part of an action: its tool, or what lands its changes."""
-        state, landings = self._journal.state, self._runtime.landings
-        landing = state.landings.get(item["id"])
-        if landing is None or landings is None:
+        state, command_changes = self._journal.state, self._runtime.command_changes
+        planned_changes = state.landings.get(item["id"])
+        if planned_changes is None or command_changes is None:
             return self._runtime.toolbox.tools.get(item["tool"])
-        return landings.tool(landing, asks=not never_asks(state.options_now))
+        return command_changes.tool(planned_changes, asks=not never_asks(state.options_now))
 
     def _settle_consent(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool
@@ -205,14 +205,14 @@ class Actions:
         return [_Ready(item, tool, answer)]
 
     def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
-        landing = self._journal.state.landings.get(item["id"])
-        if landing is None:
+        planned_changes = self._journal.state.landings.get(item["id"])
+        if planned_changes is None:
             rejection_result = ToolResult.of(answer.text, is_error=True)
             if answer.is_for_model:
                 rejection_result = replace(rejection_result, content=(for_model(answer.text),))
             self._finish(item, rejection_result, status="rejected")
             return
-        result, status = without_landing(landing, answer.text), "completed"
+        result, status = unapplied_text(planned_changes, answer.text), "completed"
         if is_own(item):
             status = "rejected"
         self._finish(item, result, status=status, fields=result.item_fields)
@@ -250,7 +250,7 @@ class Actions:
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
         elapsed_ms = int((journal.clock.monotonic() - start_s) * 1000)
-        if action.intent.confinement and self._lands(action, result, elapsed_ms, cancel):
+        if action.intent.confinement and self._apply_changes(action, result, elapsed_ms, cancel):
             return
         result, ending = self._complete_item(action, result, cancel)
         if look_again and (checkpoint := look_again()) is not None:
@@ -260,15 +260,15 @@ class Actions:
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
         batch.ending = ending or batch.ending
 
-    def _lands(
+    def _apply_changes(
         self, action: _Ready, result: ToolResult, elapsed_ms: int, cancel: CancelToken
     ) -> bool:
         """Log what a command changed in its view, for the next round; false if that is nothing."""
-        landings, journal = self._runtime.landings, self._journal
-        if landings is None or journal.state.options_now["mode"] == "plan":
+        command_changes, journal = self._runtime.command_changes, self._journal
+        if command_changes is None or journal.state.options_now["mode"] == "plan":
             return False
         if cancel.is_cancelled:
-            landings.drop()
+            command_changes.drop()
             return False
         content = with_blobs(result, journal.log.put_blob).content
         item_id = action.item["id"]
@@ -279,23 +279,23 @@ class Actions:
             return is_wanted
 
         update: Json = {**result.item_fields, "durationMs": elapsed_ms, "content": [*content]}
-        return landings.collect(update, keep)
+        return command_changes.collect(update, keep)
 
-    def begin_landing(self, *, ends_turn: bool) -> bool:
-        """Begin to land what belongs to no command; return whether there is any. See `Landings`."""
-        landings, journal = self._runtime.landings, self._journal
-        if landings is None or journal.state.options_now["mode"] == "plan":
+    def begin_apply(self, *, ends_turn: bool) -> bool:
+        """Begin to apply changes of no command; return whether there are any. See `CommandChanges`."""
+        command_changes, journal = self._runtime.command_changes, self._journal
+        if command_changes is None or journal.state.options_now["mode"] == "plan":
             return False
 
         def keep(plan_event: e.LandingPlanned) -> bool:
             item = own_item(new_id(), journal.clock.now())
             with journal.condition:
-                self._conversation.turns.start_landing()
+                self._conversation.turns.start_apply()
                 journal.append(e.ItemStarted(item=item), plan_event, item_id=item.id)
             journal.log.sync()
             return True
 
-        return landings.collect_rest(OBSERVED, keep, ends_turn=ends_turn)
+        return command_changes.collect_rest(OBSERVED, keep, ends_turn=ends_turn)
 
     def _complete_item(
         self, action: _Ready, result: ToolResult, cancel: CancelToken

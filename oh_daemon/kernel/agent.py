@@ -22,7 +22,7 @@ from oh_daemon.kernel.tool_calls import render_tool
 from oh_daemon.kernel.turns import (
     Rest,
     rest_after_answer,
-    rest_after_landing,
+    rest_after_apply,
     rest_after_tool,
     rest_before_step,
     rest_when_stuck,
@@ -128,8 +128,13 @@ class AgentLoop:
     @property
     def _job_has_ended(self) -> bool:
         """Whether a job has ended whose changes may land."""
-        landings, options = self._runtime.landings, self.conversation.state.options_now
-        return landings is not None and options["mode"] != "plan" and landings.has_news
+        command_changes, options = (
+            self._runtime.command_changes,
+            self.conversation.state.options_now,
+        )
+        return (
+            command_changes is not None and options["mode"] != "plan" and command_changes.has_news
+        )
 
     def _next_queued(self) -> plain.QueuedMessage | None:
         """Return the message to start a turn with; after a turn cut short, only an interrupt."""
@@ -168,7 +173,7 @@ class AgentLoop:
         """Act on answers and ended jobs, and work on the turn, if one can go on."""
         self._settle_questions()
         if self.conversation.state.turn is None and self._job_has_ended:
-            self._actions.begin_landing(ends_turn=False)
+            self._actions.begin_apply(ends_turn=False)
         if not self._has_work():
             return None
         self._begin_queued_turn()
@@ -187,12 +192,12 @@ class AgentLoop:
             outcome = self._steps(cancel)
             if outcome is None:
                 return None
-            if self._runtime.hooks.lets_rest(outcome, cancel) and not self._land_rest(cancel):
+            if self._runtime.hooks.lets_rest(outcome, cancel) and not self._apply_rest(cancel):
                 return None if self.conversation.turns.is_paused else outcome
 
-    def _land_rest(self, cancel: CancelToken) -> bool:
+    def _apply_rest(self, cancel: CancelToken) -> bool:
         """Land what is left of the turn; return whether the user said more meanwhile."""
-        if self._actions.begin_landing(ends_turn=True):
+        if self._actions.begin_apply(ends_turn=True):
             self._actions.run_open(cancel)
             if not self.conversation.turns.is_paused and self.conversation.delivery.has_steering():
                 return True
@@ -221,7 +226,7 @@ class AgentLoop:
             has_message = conversation.delivery.has_steering()
             conversation.delivery.take_in_steering()
             outcome = (
-                (None if has_message else rest_after_landing(state))
+                (None if has_message else rest_after_apply(state))
                 or self._runtime.hooks.take_messages(cancel)
                 or self._condense_by_hand(cancel)
                 or rest_before_step(state)
@@ -337,9 +342,9 @@ class AgentLoop:
 
     def _forget_plan(self) -> None:
         """Take back what commands changed in their view, before a turn that only plans ends."""
-        state, landings = self.conversation.state, self._runtime.landings
-        if landings is not None and state.options_now["mode"] == "plan":
-            landings.drop()
+        state, command_changes = self.conversation.state, self._runtime.command_changes
+        if command_changes is not None and state.options_now["mode"] == "plan":
+            command_changes.drop()
 
     def _stop_early(self) -> None:
         """End what is open after an interrupt, a pause at once or a close; keep history whole."""

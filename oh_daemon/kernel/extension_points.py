@@ -154,7 +154,7 @@ MakeDurable = Callable[[e.LandingPlanned], bool]
 """Makes a plan durable; returns False when nobody wants the changes any more."""
 
 
-class Landings(Protocol):
+class CommandChanges(Protocol):
     """Brings what commands changed into the open folders. Blocks; for the worker's threads."""
 
     def collect(self, observation: Json, persist: MakeDurable) -> bool:
@@ -182,7 +182,7 @@ class Landings(Protocol):
         """Take all that has changed out of the view, for good."""
         ...
 
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> Tool:
+    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> Tool:
         """Return what lands these changes; if nobody is asked, it leaves out protected files."""
         ...
 

@@ -287,7 +287,7 @@ def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decision_made
 
 
-def _landing_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
+def _on_changes_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
     state.landings[record["itemId"]] = event
 
 
@@ -360,7 +360,7 @@ CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
     "action.decided": _action_decided,
-    "landing.planned": _landing_planned,
+    "landing.planned": _on_changes_planned,
     "changes.updated": _changes_updated,
     "checkpoint.created": _checkpoint,
     "changes.reviewed": _on_reviewed,

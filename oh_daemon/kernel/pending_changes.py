@@ -54,13 +54,13 @@ def decided_at_start(intent: Intent) -> ActionDecided:
 
 
 def ended_with(
-    landing: plain.LandingPlanned,
+    planned_changes: plain.LandingPlanned,
     report: str,
     changes: Sequence[FileChange],
     git: Sequence[GitChange] = (),
 ) -> ToolResult:
     """Return the observation of the command, followed by what became of its changes."""
-    fields = observed_by(landing)
+    fields = observed_by(planned_changes)
     content = fields.pop("content", ())
     if report:
         content = (*content, {"type": "text", "text": report})
@@ -71,18 +71,22 @@ def ended_with(
     return ToolResult(tuple(content), item_fields=fields)
 
 
-def without_landing(
-    landing: plain.LandingPlanned, why: str, changes: Sequence[FileChange] = ()
+def unapplied_text(
+    planned_changes: plain.LandingPlanned, why: str, changes: Sequence[FileChange] = ()
 ) -> ToolResult:
     """Return the observation of a command that lands nothing, or nothing but `changes`."""
     uris = {change.uri for change in changes}
-    titles = [row["title"] for each in landing.get("git", ()) for row in each.get("shown", ())]
-    remaining_uris = [change["uri"] for change in landing["changes"] if change["uri"] not in uris]
+    titles = [
+        row["title"] for each in planned_changes.get("git", ()) for row in each.get("shown", ())
+    ]
+    remaining_uris = [
+        change["uri"] for change in planned_changes["changes"] if change["uri"] not in uris
+    ]
     note = f"[not kept: {_names([*titles, *map(_name, remaining_uris)])}] {why}"
     note += " The files are as before the command."
     if uris:
         note += f"\n[changed files, all the same] {_names([*map(_name, uris)])}"
-    return ended_with(landing, note, changes)
+    return ended_with(planned_changes, note, changes)
 
 
 _MAX_NAMED = 20

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from oh_daemon.common.partial_text import PartialText
-from oh_daemon.kernel.pending_changes import is_own, without_landing
+from oh_daemon.kernel.pending_changes import is_own, unapplied_text
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
@@ -53,12 +53,14 @@ def closing_events(
     asking = {question["itemId"] for question in state.questions.values()}
     for item_id in state.open_items:
         item = state.item(item_id)
-        landing = state.landings.get(item_id)
-        waits = item["status"] == "awaitingApproval" or item_id in asking or landing is not None
+        planned_changes = state.landings.get(item_id)
+        waits = (
+            item["status"] == "awaitingApproval" or item_id in asking or planned_changes is not None
+        )
         if waits and keep_waiting:
             continue
-        if landing is not None:
-            closing.append(_without_landing(item, now, landing))
+        if planned_changes is not None:
+            closing.append(_unapplied_events(item, now, planned_changes))
             continue
         was_begun = item["status"] == "running" or not is_tool_item(item)
         why = reason if was_begun else "notStarted"
@@ -81,11 +83,11 @@ def withdrawal_events(
     ]
 
 
-def withdrawn_offers(state: State) -> list[Contract]:
+def withdrawn_prompts(state: State) -> list[Contract]:
     """Resolve all offers, since what was before them is rolled back."""
     decision = Decision(effect="reject")
-    offers = state.pending.keys() - state.awaited_requests.keys()
-    return [e.ApprovalResolved(approval_id=o, decision=decision, by="changed") for o in offers]
+    prompts = state.pending.keys() - state.awaited_requests.keys()
+    return [e.ApprovalResolved(approval_id=o, decision=decision, by="changed") for o in prompts]
 
 
 def without_hosts(state: State) -> list[Contract]:
@@ -128,8 +130,8 @@ def superseding_events(state: State, now: str) -> list[Contract]:
             event = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
             end_events = _end_event(item, now, "answeredByMessage", status="completed")
             events.extend((event, end_events))
-        elif (landing := state.landings.get(item["id"])) is not None and not is_allowed:
-            events.append(_without_landing(item, now, landing))
+        elif (planned_changes := state.landings.get(item["id"])) is not None and not is_allowed:
+            events.append(_unapplied_events(item, now, planned_changes))
         elif item["status"] != "running" and not is_allowed:
             events.append(_end_event(item, now, "superseded", status="rejected"))
     return events
@@ -218,9 +220,11 @@ def status_event(
     return e.StatusChanged(from_=state.status, to=to, reason=reason)
 
 
-def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
+def _unapplied_events(
+    item: plain.Item, now: str, planned_changes: plain.LandingPlanned
+) -> Contract:
     """End a command whose changes nobody will take any more."""
-    result = without_landing(landing, "The user did something else instead of taking them.")
+    result = unapplied_text(planned_changes, "The user did something else instead of taking them.")
     fields: ItemFields = {**result.item_fields, "content": result.content}
     status = "rejected" if is_own(item) else "completed"
     return _end_event(item, now, None, status=status, fields=fields)

@@ -12,11 +12,11 @@ from typing import Literal
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.extension_points import (
     Approval,
+    CommandChanges,
     Condenser,
     Feature,
     FindStuck,
     Hooks,
-    Landings,
     OpenQuestions,
     Toolbox,
     WatchFiles,
@@ -83,7 +83,7 @@ class Runtime:
     questions: Sequence[OpenQuestions]
     condenser: Condenser
     find_stuck: FindStuck
-    landings: Landings | None
+    command_changes: CommandChanges | None
     """None where commands change the open folders themselves."""
     watch_files: WatchFiles | None
     slots: Slots

@@ -53,7 +53,7 @@ class OpenTurn:
     is_paused: bool = False
 
     @property
-    def only_lands(self) -> bool:
+    def only_applies(self) -> bool:
         """Whether the model has no part in it: a job has ended, and its changes land."""
         return self.cause == "landing" and not self.n_steps
 
@@ -193,7 +193,7 @@ class State:
     def _is_open(self, question: plain.Approval | plain.InputRequest) -> bool:
         return question["itemId"] in self.open_items
 
-    def answered_offers(self) -> dict[str, Decided]:
+    def answered_prompts(self) -> dict[str, Decided]:
         """Return the answers to offers on which nobody has acted yet, by item id."""
         return {
             item_id: next(iter(decisions.values()))

@@ -57,7 +57,7 @@ class Turns:
         running_event = self.status_event("running")
         self._journal.append(start_event, *events, running_event, turn_id=turn_id, cause=cause)
 
-    def start_landing(self) -> None:
+    def start_apply(self) -> None:
         """Start a turn for what a job has changed, unless one is under way."""
         if self._journal.state.turn is None:
             self.start(new_id(), None, because="landing")
@@ -179,9 +179,9 @@ def rest_before_step(state: State) -> Rest | None:
     return None
 
 
-def rest_after_landing(state: State) -> Rest | None:
+def rest_after_apply(state: State) -> Rest | None:
     """Return how a turn ends in which nothing is to be done but to land what a job has changed."""
-    return Rest("endTurn") if state.open_turn.only_lands else None
+    return Rest("endTurn") if state.open_turn.only_applies else None
 
 
 def rest_when_stuck(stop_reason: StopReason) -> Rest:

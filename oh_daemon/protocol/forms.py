@@ -78,9 +78,9 @@ def item_with(item: plain.Item, fields: ItemFields) -> Item:
     return _ITEM.validate_python({**item, **fields})
 
 
-def observed_by(landing: plain.LandingPlanned) -> ItemFields:
+def observed_by(planned_changes: plain.LandingPlanned) -> ItemFields:
     """Return the fields that the command itself gave its item, which the caller may change."""
-    return ItemFields(**landing["observed"])
+    return ItemFields(**planned_changes["observed"])
 
 
 @overload

@@ -8,7 +8,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.language.language import unwatched
-from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.features.pending_changes.apply import ApplyTool
 from oh_daemon.kernel.ports import ToolContext, ToolResult
 from oh_daemon.storage.blobs import Blobs
 from oh_daemon.workspace.concurrent_edits import PathLocks
@@ -30,11 +30,11 @@ class Kept:
         return self._blobs.read(sha256, offset, limit)
 
 
-def tool_at(place: Path) -> LandingTool:
+def tool_at(place: Path) -> ApplyTool:
     history = EditHistory(Folders((place / "project",)), Kept(place / "blobs"))  # type: ignore[arg-type]
     documents = Documents(history._folders, None, history, PathLocks())
-    landing = json.loads((place / "landing.json").read_text())
-    return LandingTool(documents, unwatched, landing, None, asks=True)
+    planned_changes = json.loads((place / "landing.json").read_text())
+    return ApplyTool(documents, unwatched, planned_changes, None, asks=True)
 
 
 def land(place: Path) -> ToolResult:

@@ -13,7 +13,7 @@ from pathlib import Path
 from leftovers import tagged_pids, wait_until_gone
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.pending_changes.upper_layer import Collected, collect
+from oh_daemon.features.pending_changes.upper_layer import ChangeSet, collect
 from oh_daemon.features.sandbox import bwrap
 from oh_daemon.features.sandbox.mounts import SandboxMounts, cache_places
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
@@ -49,7 +49,7 @@ class Desk:
         outcome = self.shells.open().run(command, timeout_s=600, cancel=CancelToken())
         return outcome.output.head
 
-    def collect(self, handed_in: Mapping[Path, str] | None = None, since_ns: int = 0) -> Collected:
+    def collect(self, handed_in: Mapping[Path, str] | None = None, since_ns: int = 0) -> ChangeSet:
         return collect(
             self.upper,
             self.project,

@@ -162,7 +162,7 @@ class HookPoints:
         """Return False when a hook wants the agent to go on."""
         state = self._journal.state
         turn_id = state.open_turn.id
-        if rest.stop_reason not in _ENDS_BY_ITSELF or state.open_turn.only_lands:
+        if rest.stop_reason not in _ENDS_BY_ITSELF or state.open_turn.only_applies:
             return True
         fields: Json = {"stop_hook_active": self._continued_turn == turn_id}
         if state.parent_id is None:

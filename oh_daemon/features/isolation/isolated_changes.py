@@ -14,7 +14,7 @@ from typing import Literal
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles, Waiting
 from oh_daemon.features.language.language import Watch
-from oh_daemon.features.pending_changes.apply import LandingTool, plan_text
+from oh_daemon.features.pending_changes.apply import ApplyTool, plan_text
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.kernel.journal import new_id
@@ -88,7 +88,7 @@ class IsolatedChanges:
         reason_by_uri = {self._uri(path): why for path, why in pending.left_out.items()}
         notes = "\n".join(pending.git.notes)
         reason_by_uri |= {self._uri(top): notes for top in pending.git_names if notes}
-        git = tuple(git_changes for each in pending.git.landings for git_changes in each.shown)
+        git = tuple(git_changes for each in pending.git.repositories for git_changes in each.shown)
         return ChangesListResult(
             files=tuple(files), left_out=reason_by_uri or None, git=git or None
         )
@@ -128,11 +128,11 @@ class IsolatedChanges:
                 self.keep.rebase(file.path, file.with_hunks(hunks))
         self.keep.settle(paths, self.disk)
         repositories: Collection[str] = ()
-        if pending.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
+        if pending.git.repositories and (_is_all(params) or not tops.isdisjoint(params.uris)):
             other_paths = [
                 path for path in (*pending.changes, *pending.left_out) if path not in paths
             ]
-            why_not = self._land_git(pending, other_paths, asks=not _is_all(params))
+            why_not = self._apply_git(pending, other_paths, asks=not _is_all(params))
             shown_changes = _shown_commits(pending)
             repositories = () if why_not else shown_changes
             conflicts |= dict.fromkeys(shown_changes, why_not) if why_not else {}
@@ -171,17 +171,17 @@ class IsolatedChanges:
         """Return the URIs by which people can mean what git did."""
         return frozenset((*_shown_commits(pending), *map(self._uri, pending.git_names)))
 
-    def _land_git(
+    def _apply_git(
         self, pending: Waiting, missing_folders: Sequence[Path], *, asks: bool
     ) -> str | None:
         """Land commits and the like, if all files have landed whole; return why not."""
         if missing_folders:
             more = f" and {len(missing_folders) - 1} more" if len(missing_folders) > 1 else ""
             return f"{self.disk.folders.name(missing_folders[0])}{more} did not land"
-        tool = self._tool(asks=asks, git=pending.git.landings)
+        tool = self._tool(asks=asks, git=pending.git.repositories)
         if tool.protected_names and not asks:
             return f"{tool.protected_names[0]} in it is protected; name the repository to land it"
-        why_not = tool.land_git()
+        why_not = tool.apply_git()
         if why_not is None:
             self.keep.take_out(pending.git.removals)
         return why_not
@@ -246,7 +246,7 @@ class IsolatedChanges:
         context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
         changes = [each.change for each in parts]
         try:
-            result = self._tool(changes, asks=asks).land({}, context)
+            result = self._tool(changes, asks=asks).apply({}, context)
         except ToolError as exc:
             why = exc.message.partition("\n")[0]
             return [], dict.fromkeys((change.uri for change in changes), why)
@@ -264,9 +264,9 @@ class IsolatedChanges:
         *,
         asks: bool,
         git: Sequence[RepositoryLanding] = (),
-    ) -> LandingTool:
+    ) -> ApplyTool:
         planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
-        return LandingTool(self.disk, self.watch, plain_form(planned), self.host, asks=asks)
+        return ApplyTool(self.disk, self.watch, plain_form(planned), self.host, asks=asks)
 
     def _log_review(
         self,
@@ -282,7 +282,7 @@ class IsolatedChanges:
             more = len(files) - _MAX_NAMED
             names += f" and {more} more" if more > 0 else ""
             is_landed = decision == "accepted"
-            title = f"{'Landed' if is_landed else 'Discarded'} {names}"
+            title = f"{'ApplyResult' if is_landed else 'Discarded'} {names}"
             note = (_LANDED if is_landed else _DISCARDED).format(names)
             notice = NoticeItem(id=new_id(), title=title, note=note)
             reviews = [_review_event(decision, each.change) for each in files]
@@ -311,7 +311,7 @@ def _review_event(decision: Literal["accepted", "reverted"], change: FileChange)
 
 def _shown_commits(pending: Waiting) -> frozenset[str]:
     """Return the URIs of the repositories in which git did what lands."""
-    return frozenset(row.repository for each in pending.git.landings for row in each.shown)
+    return frozenset(row.repository for each in pending.git.repositories for row in each.shown)
 
 
 def _is_all(params: ReviewParams) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from oh_daemon.features.pending_changes.git_plan import GitPlanned
+from oh_daemon.features.pending_changes.git_plan import GitPlan
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
@@ -27,7 +27,7 @@ class Waiting:
     changes: Mapping[Path, FileChange] = field(default_factory=dict[Path, FileChange])
     left_out: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """What can only be discarded, with the reason."""
-    git: GitPlanned = field(default_factory=GitPlanned)
+    git: GitPlan = field(default_factory=GitPlan)
     """Commits and the like, which land once nothing else waits."""
     git_names: Mapping[Path, Sequence[Path]] = field(default_factory=dict[Path, Sequence[Path]])
     """All of git's own files that differ, below each open folder."""

@@ -17,12 +17,12 @@ from oh_daemon.features.isolation.isolated_files import Notes, Waiting
 from oh_daemon.features.pending_changes.changed_files import (
     MAX_BYTES,
     Layers,
-    cannot_land,
     content,
     describe_change,
+    why_not_applied,
 )
-from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
-from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry
+from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
+from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.storage import remove
 from oh_daemon.kernel.editor_ports import TextEdit
@@ -156,7 +156,7 @@ class IsolatedOverlay:
             self._record = _Record(since_ns=time.time_ns())
         return self._record
 
-    def _note_changes(self) -> list[tuple[Path, Collected]]:
+    def _note_changes(self) -> list[tuple[Path, ChangeSet]]:
         """Return what the layers have, after noting what each new change began with."""
         notes, now = self._current(), time.time_ns()
         rows = [*self._collect_all()]
@@ -174,7 +174,7 @@ class IsolatedOverlay:
         self._keep_notes()
         return rows
 
-    def _collect_all(self) -> Iterator[tuple[Path, Collected]]:
+    def _collect_all(self) -> Iterator[tuple[Path, ChangeSet]]:
         notes = self._current()
         for folder in self._folders:
             if not self._overlay.upper(folder).is_dir():
@@ -210,7 +210,7 @@ class IsolatedOverlay:
                     left_out[path] = _RACE
                     continue
                 since = replace(change, before=self._entry(base))
-                if why := cannot_land(since):
+                if why := why_not_applied(since):
                     left_out[path] = why
                     continue
                 after = content(self._overlay.upper(folder), change.name, change.after)
@@ -223,19 +223,21 @@ class IsolatedOverlay:
 
     def _git_planned(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], documents: Documents
-    ) -> GitPlanned:
+    ) -> GitPlan:
         if not changes_by_folder:
-            return GitPlanned()
+            return GitPlan()
         self._overlay.start()
         self._overlay.refresh()
         repositories = Repositories.of(self._overlay.spawner, self._host, documents)
         return repositories.plan(changes_by_folder, self._current().git_since_ns)
 
-    def _entry(self, base: _Base) -> Entry | None:
+    def _entry(self, base: _Base) -> OverlayEntry | None:
         if base.kind is None or base.kind == "unknown":
             return None
         target = self._notes.content(base.sha256) if base.kind == "link" else None
-        return Entry(base.kind, base.mode, base.size, os.fsdecode(target) if target else None)
+        return OverlayEntry(
+            base.kind, base.mode, base.size, os.fsdecode(target) if target else None
+        )
 
     def _keep_notes(self) -> None:
         if self._record is not None:

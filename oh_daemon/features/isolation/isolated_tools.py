@@ -1,6 +1,6 @@
 """The tools of an isolated conversation: their changes stay there, so nobody is asked.
 
-`NoLandings` stands for `PendingChanges`: nothing is applied before the user says so.
+`IsolatedCommandChanges` stands for `PendingChanges`: nothing is applied before the user says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from oh_daemon.features.isolation.isolated_files import CHANGES_APART, IsolatedFiles
 from oh_daemon.features.language.language import Watch
-from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.features.pending_changes.apply import ApplyTool
 from oh_daemon.kernel.extension_points import MakeDurable
 from oh_daemon.kernel.ports import Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import plain
@@ -19,8 +19,8 @@ from oh_daemon.workspace.documents import Documents
 
 
 @dataclass(frozen=True, slots=True)
-class NoLandings:
-    """Implements `kernel.extension_points.Landings`; the user applies changes, not the turn."""
+class IsolatedCommandChanges:
+    """Implements `extension_points.CommandChanges`; the user applies changes, not the turn."""
 
     keep: IsolatedFiles
     documents: Documents
@@ -45,16 +45,16 @@ class NoLandings:
 
     def drop(self) -> None: ...
 
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(self.documents, self.watch, landing, None, asks=asks)
+    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> ApplyTool:
+        return ApplyTool(self.documents, self.watch, planned_changes, None, asks=asks)
 
 
 @dataclass(frozen=True, slots=True)
-class ApartTool:
+class IsolatedTool:
     """A tool that changes files, in an isolated conversation: nobody needs to be asked."""
 
     tool: Tool
-    landings: NoLandings
+    landings: IsolatedCommandChanges
 
     @property
     def spec(self) -> ToolSpec:

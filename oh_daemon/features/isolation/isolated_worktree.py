@@ -17,11 +17,11 @@ from pathlib import Path
 from oh_daemon.features.isolation.isolated_files import Notes, Waiting
 from oh_daemon.features.pending_changes.changed_files import (
     MAX_BYTES,
-    cannot_land,
     content,
     describe_change,
+    why_not_applied,
 )
-from oh_daemon.features.pending_changes.upper_layer import Change, Entry, entry_of
+from oh_daemon.features.pending_changes.upper_layer import Change, OverlayEntry, entry_of
 from oh_daemon.features.sandbox import layer
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
@@ -133,7 +133,7 @@ class Worktree:
                     if pending_change is None:
                         continue
                     change, before, after = pending_change
-                    if why := cannot_land(change):
+                    if why := why_not_applied(change):
                         left_out[path] = why
                     else:
                         changes[path] = describe_change(documents, path, change, before, after)
@@ -217,7 +217,7 @@ class Worktree:
         before = None if data is None else _entry(mode, data)
         if after is not None and before is not None and after.kind == before.kind == "file":
             is_same = not (after.mode ^ before.mode) & _EXECUTABLE
-            before = before if not is_same else Entry("file", after.mode, before.size)
+            before = before if not is_same else OverlayEntry("file", after.mode, before.size)
         if data == new and before == after:
             return None
         return Change(Path(name), before, after, is_stale=False), data, new
@@ -228,7 +228,7 @@ class Worktree:
         entry, data = _entry_and_content(path.parent, path.name)
         if unsaved_text is not None:
             data = documents.encode(path, unsaved_text)
-            entry = entry or Entry("file", 0o644, len(data))
+            entry = entry or OverlayEntry("file", 0o644, len(data))
         with suppress(FileNotFoundError):
             target.unlink()
         if entry is None or data is None:
@@ -266,7 +266,7 @@ def has_commit(host: Spawner, folder: Path) -> bool:
         return False
 
 
-def _entry_and_content(folder: Path, name: str) -> tuple[Entry | None, bytes | None]:
+def _entry_and_content(folder: Path, name: str) -> tuple[OverlayEntry | None, bytes | None]:
     """Return what stands under a name below a folder, without following a link."""
     try:
         with layer.open_folder(folder) as root, layer.open_named(root, name) as place:
@@ -277,11 +277,11 @@ def _entry_and_content(folder: Path, name: str) -> tuple[Entry | None, bytes | N
         return None, None
 
 
-def _entry(mode: int, data: bytes) -> Entry:
+def _entry(mode: int, data: bytes) -> OverlayEntry:
     """Return the entry of what git keeps with this mode."""
     if stat.S_ISLNK(mode):
-        return Entry("link", 0o777, 0, os.fsdecode(data))
-    return Entry("file", stat.S_IMODE(mode), len(data))
+        return OverlayEntry("link", 0o777, 0, os.fsdecode(data))
+    return OverlayEntry("file", stat.S_IMODE(mode), len(data))
 
 
 def _parse_trees(record: Json) -> _Trees:

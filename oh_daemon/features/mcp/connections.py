@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.mcp.sign_in import Keep, SignIn, only_where_public
+from oh_daemon.features.mcp.sign_in import Persist, SignIn, only_where_public
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerSettings
@@ -51,7 +51,7 @@ class Surroundings:
     masker: Masker
     """Masks each value that replaced a `${NAME}`, or whose own name suggests a secret."""
     cwd: Path
-    keep: Keep = field(default_factory=dict[str, Json])
+    keep: Persist = field(default_factory=dict[str, Json])
     """Where the tokens are kept that a server issues after signing in."""
     prepare: Prepare | None = None
     """Used if it is not `spawner` that starts each as its settings say."""

@@ -22,7 +22,7 @@ PATIENCE_S = 300.0
 _PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
 
 
-class Keep(Protocol):
+class Persist(Protocol):
     """Where tokens are kept, by the server's URL; a dict keeps them until the process ends."""
 
     def get(self, name: str, default: Json, /) -> Json: ...
@@ -36,7 +36,7 @@ class SignIn:
     Also the token storage of the mcp package: keeps tokens and our registration as a client.
     """
 
-    def __init__(self, url: str, store: Keep, on_secret: Callable[[str], None]) -> None:
+    def __init__(self, url: str, store: Persist, on_secret: Callable[[str], None]) -> None:
         self._url = url
         self._keep = store
         self._on_secret = on_secret

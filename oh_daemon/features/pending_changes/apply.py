@@ -18,7 +18,7 @@ from oh_daemon.features.edit.file_changes import FileChanges, Step
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.pending_changes.apply_git import apply_git
 from oh_daemon.features.pending_changes.shared_overlay import CommandStart
-from oh_daemon.kernel.pending_changes import TOOL, ended_with, without_landing
+from oh_daemon.kernel.pending_changes import TOOL, ended_with, unapplied_text
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import FileChangeSubject
@@ -49,7 +49,7 @@ _NEXT = "In git, all is as before the command: look at `git status`, then do it 
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class ApplyPlan:
     """What becomes of each change."""
 
     steps: Sequence[Step]
@@ -71,7 +71,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class ApplyResult:
     """What came of a landing."""
 
     changes: Sequence[FileChange]
@@ -81,7 +81,7 @@ class Landed:
     """The same of what has landed, for the model."""
 
 
-class LandingTool:
+class ApplyTool:
     """Implements `kernel.ports.Tool` for the changes of one command."""
 
     spec = ToolSpec(TOOL, "Lands what a command changed.", {"type": "object"}, kind="edit")
@@ -90,7 +90,7 @@ class LandingTool:
         self,
         documents: Documents,
         watch: Watch,
-        landing: plain.LandingPlanned,
+        planned_changes: plain.LandingPlanned,
         host: Spawner | None,
         *,
         asks: bool,
@@ -104,10 +104,12 @@ class LandingTool:
         self._documents = documents
         self._folders = documents.folders
         self._raw = RawFiles(documents)
-        self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
-        self._landing = landing
+        self._changes = FileChanges(
+            documents, watch, splits=len(planned_changes["changes"]) <= MAX_SHOWN
+        )
+        self._git_applier = planned_changes
         self._host = host
-        self._git = [model_of(RepositoryLanding, each) for each in landing.get("git", ())]
+        self._git = [model_of(RepositoryLanding, each) for each in planned_changes.get("git", ())]
         self._asks = asks
         self._start = start
 
@@ -160,7 +162,7 @@ class LandingTool:
             return self._run(args, context)
         finally:
             if self._start is not None:
-                self._start.landed_ns = time.time_ns()
+                self._start.applied_ns = time.time_ns()
 
     def _run(self, args: Json, context: ToolContext) -> ToolResult:
         plan = self._plan
@@ -168,17 +170,17 @@ class LandingTool:
         for path in {path.parent: path for path, _ in plan.in_place}.values():
             self._documents.files.sweep(path)  # A kill may have left a file that was being written.
         try:
-            result = self.land(args, context)
+            result = self.apply(args, context)
         except (ToolError, Cancelled) as exc:
             changes = [change for _, change in plan.in_place]
-            return without_landing(self._landing, f"{exc or 'Interrupted.'}", changes)
+            return unapplied_text(self._git_applier, f"{exc or 'Interrupted.'}", changes)
         omissions = (f"Left as it was: {name}: {why}." for name, why in result.left_out.items())
-        git, note = self._landed_git(why_no_git or _which(result.left_out))
+        git, note = self._apply_result_of_git(why_no_git or _which(result.left_out))
         rows = _report_text([*result.rows, *omissions])
-        note = "\n".join(filter(None, (rows, *note, *self._landing.get("notes", ()))))
-        return ended_with(self._landing, note, _without_texts(result.changes), git)
+        note = "\n".join(filter(None, (rows, *note, *self._git_applier.get("notes", ()))))
+        return ended_with(self._git_applier, note, _without_texts(result.changes), git)
 
-    def land(self, args: Json, context: ToolContext) -> Landed:
+    def apply(self, args: Json, context: ToolContext) -> ApplyResult:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
         plan = self._plan
         result = self._changes.make("command", plan.steps, args, context)
@@ -189,9 +191,9 @@ class LandingTool:
             rows = "\n".join(rows).splitlines()
         rows += [_row(change, self._folders.name(path)) for path, change in all_changes]
         changes = [*result.item_fields.get("changes", ()), *(change for _, change in all_changes)]
-        return Landed(changes, {**plan.left_out, **failures}, rows)
+        return ApplyResult(changes, {**plan.left_out, **failures}, rows)
 
-    def _why_no_git(self, plan: _Plan, args: Json) -> str | None:
+    def _why_no_git(self, plan: ApplyPlan, args: Json) -> str | None:
         """Return why commits must not land: some of the files will not be as they are there."""
         if self._changes.leaves_out(plan.steps, args):
             return "the user left out some of the changes."
@@ -211,17 +213,17 @@ class LandingTool:
     def _git_changes(self) -> tuple[GitChange, ...]:
         return tuple(text for each in self._git for text in each.shown)
 
-    def _landed_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
+    def _apply_result_of_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
         """Bring commits and what is staged onto the disk; return what landed and what is told."""
         if not self._git:
             return (), []
-        why_not = why_not or self.land_git()
+        why_not = why_not or self.apply_git()
         titles = [change.title for change in self._git_changes]
         if why_not is None:
             return self._git_changes, ["[git]", *(f"Kept: {title}." for title in titles)]
         return (), [f"[git] Not kept: {'; '.join(titles)}: {why_not} {_NEXT}"]
 
-    def land_git(self) -> str | None:
+    def apply_git(self) -> str | None:
         """Bring commits and what is staged onto the disk; return why not, if something is amiss."""
         if self._host is None:
             return "what git keeps does not land from here."
@@ -239,15 +241,15 @@ class LandingTool:
         return f"The objects are there: {', '.join(commits)} can be cherry-picked." * bool(commits)
 
     @cached_property
-    def _plan(self) -> _Plan:
+    def _plan(self) -> ApplyPlan:
         steps: list[Step] = []
         modes: list[tuple[Path, int]] = []
         raw: list[tuple[Path, FileChange]] = []
         in_place: list[tuple[Path, FileChange]] = []
-        left_out = dict(self._landing.get("leftOut", {}))
+        left_out = dict(self._git_applier.get("leftOut", {}))
         protected_names: list[str] = []
         clashes = False
-        for change in (model_of(FileChange, each) for each in self._landing["changes"]):
+        for change in (model_of(FileChange, each) for each in self._git_applier["changes"]):
             name = change.uri.rpartition("/")[2]
             try:
                 path, why = self._place(change)
@@ -274,7 +276,7 @@ class LandingTool:
                     steps.append(step)
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
-        return _Plan(
+        return ApplyPlan(
             steps, modes, raw, in_place, left_out, protected_names if self._asks else (), clashes
         )
 
@@ -293,7 +295,7 @@ class LandingTool:
             path = self._folders.resolve(str(path_on_disk), writing=True)
         return path, self._folders.is_protected(path_on_disk)
 
-    def _made_raw(self, plan: _Plan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
+    def _made_raw(self, plan: ApplyPlan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
         failures: dict[str, str] = {}
         mode_changes = [
             (path, partial(self._raw.set_mode, path, mode)) for path, mode in plan.modes

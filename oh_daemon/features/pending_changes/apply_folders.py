@@ -42,7 +42,7 @@ _NOT_LANDED = ".git"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def keep_whole(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
+def apply_folder(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
     """Make the disk have below `folder` what the view has under `name`. Raises `OSError`.
 
     What was there and is not any more, goes to `aside`, which need not exist.

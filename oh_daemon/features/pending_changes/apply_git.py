@@ -38,13 +38,15 @@ _REASON = "landed from the sandbox"
 
 
 def apply_git(
-    host: Spawner, read_blob: Callable[[str], bytes], landings: Sequence[RepositoryLanding]
+    host: Spawner, read_blob: Callable[[str], bytes], command_changes: Sequence[RepositoryLanding]
 ) -> None:
     """Apply the changes of one command. Raises `ToolError` if some of them do not fit any more.
 
     Then nothing has moved, but the new objects are there: their commits can be picked.
     """
-    ones = [_One(host, landing, read_blob) for landing in landings]
+    ones = [
+        _RepositoryApplier(host, planned_changes, read_blob) for planned_changes in command_changes
+    ]
     with ExitStack() as stack:
         for one in ones:
             one.import_objects()
@@ -58,38 +60,38 @@ def apply_git(
             one.move()
 
 
-class _One:
+class _RepositoryApplier:
     """The landing of one repository."""
 
     def __init__(
-        self, host: Spawner, landing: RepositoryLanding, read_blob: Callable[[str], bytes]
+        self, host: Spawner, planned_changes: RepositoryLanding, read_blob: Callable[[str], bytes]
     ) -> None:
-        work_tree = Path(landing.work_tree) if landing.work_tree else None
-        self._git = Git(host, Repository(Path(landing.git_dir), work_tree))
-        self._landing = landing
-        self._index = Path(landing.git_dir) / "index"
+        work_tree = Path(planned_changes.work_tree) if planned_changes.work_tree else None
+        self._git = Git(host, Repository(Path(planned_changes.git_dir), work_tree))
+        self._changes = planned_changes
+        self._index = Path(planned_changes.git_dir) / "index"
         self._lock: int | None = None
         self._is_lock_in_place = True
         self._read_blob = read_blob
         self._change: IndexChange | None = None
-        if landing.index is not None:
-            self._change = decode_index(read_blob(landing.index))
+        if planned_changes.index is not None:
+            self._change = decode_index(read_blob(planned_changes.index))
 
     def import_objects(self) -> None:
         place, work_tree = self._git.repository.git_dir, self._git.repository.work_tree
         is_missing = work_tree and work_tree.resolve() == work_tree and not os.path.lexists(place)
-        if self._landing.is_new and work_tree and is_missing:
+        if self._changes.is_new and work_tree and is_missing:
             init(self._git.spawner, work_tree)
         if not is_git_dir(place) or place.resolve() != place:
             raise ToolError(f"there is no repository at {str(place)!r} any more")
-        if self._landing.pack is not None:
-            pack = self._read_blob(self._landing.pack)
+        if self._changes.pack is not None:
+            pack = self._read_blob(self._changes.pack)
             self._git.run("index-pack", "--stdin", "--strict", "--fix-thin", stdin=pack)
 
     @contextmanager
     def lock(self) -> Generator[None]:
         """Keep git from changing index and HEAD; see gitrepository-layout(5)."""
-        if self._change is None and not any(move.ref == HEAD for move in self._landing.refs):
+        if self._change is None and not any(move.ref == HEAD for move in self._changes.refs):
             yield
             return
         lock = self._index.with_name("index.lock")
@@ -108,14 +110,14 @@ class _One:
 
     def require_unmoved(self) -> None:
         """Raises `ToolError` when something is neither as before nor as after the command."""
-        landing = self._landing
-        if landing.moved is not None:
-            raise ToolError(_move_text(landing.moved))
+        planned_changes = self._changes
+        if planned_changes.moved is not None:
+            raise ToolError(_move_text(planned_changes.moved))
         refs = {**refs_of(self._git), HEAD: head_of(self._git)}
-        for move in landing.refs:
+        for move in planned_changes.refs:
             if refs.get(move.ref) not in (move.before, move.after):
                 raise ToolError(_move_text(move.ref.removeprefix("refs/heads/")))
-        stash = landing.stash
+        stash = planned_changes.stash
         if stash and stash_of(self._git) not in (stash.before, stash.after):
             raise ToolError(_move_text("the stash"))
         change = self._change
@@ -142,21 +144,21 @@ class _One:
 
     def move(self) -> None:
         self._move_refs()
-        for move in self._landing.refs:
+        for move in self._changes.refs:
             if move.ref == HEAD and move.after is not None:
                 self._move_head(move.before, move.after)
         if self._change is not None:
             self._index.with_name("index.lock").rename(self._index)
             self._is_lock_in_place = False
-        if self._landing.stash is not None:
-            self._move_stash(self._landing.stash)
-        for operation in self._landing.ends:
+        if self._changes.stash is not None:
+            self._move_stash(self._changes.stash)
+        for operation in self._changes.ends:
             self._git.ask(operation, "--quit")
 
     def _move_refs(self) -> None:
         """Move all refs or none; what has moved already is named again, which does nothing."""
         now = refs_of(self._git)
-        moves = [move for move in self._landing.refs if move.ref != HEAD]
+        moves = [move for move in self._changes.refs if move.ref != HEAD]
         rows = [_row(move) for move in moves if now.get(move.ref) != move.after]
         if rows:
             words = ("update-ref", "-m", _REASON, "--stdin", "-z")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry, collect
+from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry, collect
 from oh_daemon.features.sandbox.layer import read
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.removal import take_out
@@ -62,7 +62,7 @@ class Layers:
         handed_in: Mapping[Path, str],
         since_ns: int,
         list_open: Callable[[], Collection[Path]] = tuple,
-    ) -> Collected:
+    ) -> ChangeSet:
         """Return what differs below an open folder, and take out what is no change.
 
         `handed_in` has hashes by real path; for the others see `changes.collect`.
@@ -87,7 +87,7 @@ class Layers:
             take_out(self._overlay.upper(folder), folder, names, processes)
 
 
-def cannot_land(change: Change) -> str | None:
+def why_not_applied(change: Change) -> str | None:
     """Return why a change stays in the view, whatever its content."""
     sizes = [entry.size for entry in (change.before, change.after) if entry]
     if "other" in _kinds(change):
@@ -97,12 +97,12 @@ def cannot_land(change: Change) -> str | None:
     return None
 
 
-def content(top: Path, name: Path, entry: Entry | None) -> bytes | None:
+def content(top: Path, name: Path, entry: OverlayEntry | None) -> bytes | None:
     """Return the bytes of a file below `top`, or the target of a link. Raises `OSError`."""
     match entry:
-        case Entry(kind="link", target=target):
+        case OverlayEntry(kind="link", target=target):
             return os.fsencode(target or "")
-        case Entry(kind="file"):
+        case OverlayEntry(kind="file"):
             return read(top, name, MAX_BYTES)
         case _:
             return None
@@ -152,7 +152,7 @@ def _raw_change(
     documents: Documents, path: Path, change: Change, before: bytes | None, after: bytes | None
 ) -> FileChange:
     put_blob = documents.history.blobs.put_blob
-    kind = (change.after or change.before or Entry("file", 0, 0)).kind
+    kind = (change.after or change.before or OverlayEntry("file", 0, 0)).kind
     raw: Literal["bytes", "link", "folder"] = "link" if kind == "link" else "bytes"
     return FileChange(
         uri=_uri(documents, path),

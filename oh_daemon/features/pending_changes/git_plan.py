@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from oh_daemon.common.plain_text import clip_line, well_formed
-from oh_daemon.features.pending_changes.git_repositories import Grouping, Names
+from oh_daemon.features.pending_changes.git_repositories import RepositoryGrouping, RepositoryNames
 from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
 from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
 from oh_daemon.protocol.errors import ToolError
@@ -46,10 +46,10 @@ _UNDER_WAY = (
 
 
 @dataclass(slots=True)
-class GitPlanned:
+class GitPlan:
     """What becomes of git's own files."""
 
-    landings: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
+    repositories: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
@@ -57,7 +57,7 @@ class GitPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RepositoryChanges:
     """What differs in one repository."""
 
     refs: Sequence[RefMove] = ()
@@ -107,12 +107,12 @@ class Repositories:
 
     def plan(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
-    ) -> GitPlanned:
+    ) -> GitPlan:
         """Decide what becomes of changed names of git's own files below open folders."""
-        plan = GitPlanned()
+        plan = GitPlan()
         under_way: dict[Path, int] = {}
         for folder, changes in changes_by_folder:
-            grouping = Grouping(folder, changes)
+            grouping = RepositoryGrouping(folder, changes)
             removals = plan.removals.setdefault(folder, [*grouping.strays])
             if grouping.strays:
                 plan.notes.append(_refusal_text([str(name) for name in grouping.strays], _NEW))
@@ -134,29 +134,31 @@ class Repositories:
         """Everything was taken out of the layers."""
         self._under_way = {}
 
-    def _plan_group(self, plan: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
+    def _plan_group(self, plan: GitPlan, group: Sequence[RepositoryNames], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""
-        landings: list[RepositoryLanding] = []
+        command_changes: list[RepositoryLanding] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
             if names.other_names:
                 other_names = [f"{name}/{each}" for each in names.other_names]
                 plan.notes.append(_refusal_text(other_names, OTHERS))
             try:
-                landings += self._landings(names, since_ns)
+                command_changes += self._plan_repositories(names, since_ns)
             except ToolError as exc:
                 plan.notes.append(_refusal_text([name], f"{exc}"))
                 return
-        has_refs = any(landing.refs for landing in landings)
+        has_refs = any(planned_changes.refs for planned_changes in command_changes)
         # What is staged follows from a commit, also in the index of another work tree.
-        plan.landings += [
-            landing.model_copy(update={"shown": ()})
-            if has_refs and not (landing.refs or landing.stash)
-            else landing
-            for landing in landings
+        plan.repositories += [
+            planned_changes.model_copy(update={"shown": ()})
+            if has_refs and not (planned_changes.refs or planned_changes.stash)
+            else planned_changes
+            for planned_changes in command_changes
         ]
 
-    def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
+    def _plan_repositories(
+        self, names: RepositoryNames, since_ns: int
+    ) -> Sequence[RepositoryLanding]:
         repository, overlay = names.repository, Git(self._overlay, names.repository)
         with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
             objects = names.common / "objects"
@@ -176,15 +178,20 @@ class Repositories:
             Path(apart, "objects").mkdir()
             repository_git = Git(self._host, repository, apart_too)
             return [
-                self._landing(
-                    names, comparison or _Found(), overlay, disk, repository_git, since_ns
+                self._plan_repository(
+                    names,
+                    comparison or _RepositoryChanges(),
+                    overlay,
+                    disk,
+                    repository_git,
+                    since_ns,
                 )
             ]
 
-    def _landing(
+    def _plan_repository(
         self,
-        names: Names,
-        comparison: _Found,
+        names: RepositoryNames,
+        comparison: _RepositoryChanges,
         overlay: Git,
         disk: Git,
         repository_git: Git,
@@ -195,7 +202,7 @@ class Repositories:
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
         name = self._name_of(top)
-        words = Words(repository_git, self._uri_of(top), f" in {name}" if name else "")
+        words = CommitTitles(repository_git, self._uri_of(top), f" in {name}" if name else "")
         rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
         rows += [words.new()] if names.is_new and not rows else []
         return RepositoryLanding(
@@ -219,7 +226,7 @@ def _refusal_text(names: Sequence[str], why: str) -> str:
     return f"Left as it was: {which}: {why}."
 
 
-def _compare(names: Names, disk: Git, overlay: Git) -> _Found | None:
+def _compare(names: RepositoryNames, disk: Git, overlay: Git) -> _RepositoryChanges | None:
     moves: list[RefMove] = []
     stash = None
     if names.has_refs:
@@ -234,7 +241,7 @@ def _compare(names: Names, disk: Git, overlay: Git) -> _Found | None:
     if names.has_head and (was := head_of(disk)) != (now := head_of(overlay)):
         moves.append(RefMove(ref=HEAD, before=was, after=now))
     index = compare_index(disk, overlay) if names.has_index else None
-    return _Found(moves, stash, index) if moves or stash or index else None
+    return _RepositoryChanges(moves, stash, index) if moves or stash or index else None
 
 
 def _pack(tips: set[str], disk: Git, overlay: Git) -> bytes:
@@ -281,7 +288,9 @@ def _top(disk: Git) -> Path:
     return Path(path_text) if path_text and not answer.exit_code else disk.repository.git_dir
 
 
-def _conflict_text(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
+def _conflict_text(
+    names: RepositoryNames, comparison: _RepositoryChanges, disk: Git, since_ns: int
+) -> str | None:
     """Return what somebody else has moved since a time."""
     places = [(move.ref, _file_of(names, move.ref)) for move in comparison.refs if move.before]
     places += [("the stash", names.common / "logs/refs/stash")] if comparison.stash else []
@@ -296,7 +305,7 @@ def _conflict_text(names: Names, comparison: _Found, disk: Git, since_ns: int) -
     return None
 
 
-def _file_of(names: Names, ref: str) -> Path:
+def _file_of(names: RepositoryNames, ref: str) -> Path:
     """Return the file on the disk that is written when a ref moves."""
     if ref == HEAD:
         return names.repository.git_dir / HEAD
@@ -317,7 +326,7 @@ _BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CommitTitles:
     """Of one repository, by a git that also sees the objects that came with the command."""
 
     git: Git

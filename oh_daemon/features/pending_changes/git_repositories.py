@@ -35,7 +35,7 @@ _OF_A_NEW_ONE = re.compile(r"(config$|hooks/.*\.sample$|info/exclude$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class RepositoryNames:
     """The changed names of one repository, or of one of its linked work trees."""
 
     repository: Repository
@@ -89,7 +89,7 @@ def _operations(names: Iterable[str]) -> Iterable[str]:
     return (_OPERATIONS[top] for top in tops if top in _OPERATIONS)
 
 
-class Grouping:
+class RepositoryGrouping:
     """Sorts changed names of git's own files below an open folder by repository."""
 
     def __init__(self, folder: Path, changes: Sequence[Change]) -> None:
@@ -112,12 +112,12 @@ class Grouping:
         self._new = {git_dir for git_dir in by_git_dir if not is_git_dir(git_dir)}
 
     @cached_property
-    def groups(self) -> Mapping[Path, Sequence[Names]]:
-        """The names of each repository with its linked work trees, by `Names.common`."""
-        groups: dict[Path, list[Names]] = {}
+    def groups(self) -> Mapping[Path, Sequence[RepositoryNames]]:
+        """The names of each repository with its linked work trees, by `RepositoryNames.common`."""
+        groups: dict[Path, list[RepositoryNames]] = {}
         for git_dir, changes in self._changes.items():
             repository, common = Repository(git_dir, _work_tree(git_dir)), _common(git_dir)
-            names = Names(repository, common, changes, git_dir in self._new)
+            names = RepositoryNames(repository, common, changes, git_dir in self._new)
             groups.setdefault(common, []).append(names)
         return groups
 

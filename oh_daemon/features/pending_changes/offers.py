@@ -1,13 +1,13 @@
 """Files that git ignores and only the sandbox has: the user is offered to keep them.
 
-`Offers` asks when a turn ends, and acts on answers whenever they come.
+`ApplyPrompts` asks when a turn ends, and acts on answers whenever they come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from oh_daemon.features.pending_changes.pending_changes import LeftInside, PendingChanges
+from oh_daemon.features.pending_changes.pending_changes import PendingChanges, UnappliedFile
 from oh_daemon.kernel.approval_requests import approval_options, never_asks, new_approval
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
@@ -22,7 +22,7 @@ from oh_daemon.system.git import CACHES
 _GONE = "the sandbox that had it has ended; run the command again"
 
 
-class Offers(OpenQuestions):
+class ApplyPrompts(OpenQuestions):
     """The offers of one conversation."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Offers(OpenQuestions):
 
     @property
     def are_answered(self) -> bool:
-        return bool(self._journal.state.answered_offers())
+        return bool(self._journal.state.answered_prompts())
 
     def ask_at_rest(self) -> None:
         """Keep or offer what only the view has."""
@@ -45,7 +45,7 @@ class Offers(OpenQuestions):
         if self._pending is None or options["mode"] == "plan":
             return
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
-        for leftover in self._pending.left_inside():
+        for leftover in self._pending.unapplied_files():
             name = leftover.name.rpartition("/")[2]
             if leftover.uri in self._offers or name in CACHES:
                 continue
@@ -62,7 +62,7 @@ class Offers(OpenQuestions):
     def settle(self) -> None:
         journal = self._journal
         with journal.condition:
-            answers = journal.state.answered_offers()
+            answers = journal.state.answered_prompts()
         for item_id, decision in answers.items():
             prompt_title = journal.state.item(item_id).get("title", "")
             title, description = f"Not kept: {prompt_title}", "It stays in the sandbox."
@@ -75,7 +75,7 @@ class Offers(OpenQuestions):
         if self._pending is None:
             return f"Not kept: {title}", _GONE
         try:
-            self._pending.keep_whole(uri)
+            self._pending.apply_whole(uri)
         except FileNotFoundError:
             return f"Not kept: {title}", _GONE
         except (ToolError, OSError) as exc:
@@ -87,7 +87,7 @@ class Offers(OpenQuestions):
     def _say(self, notice: NoticeItem) -> None:
         self._journal.append(e.ItemCompleted(item=notice))
 
-    def _ask(self, leftover: LeftInside) -> None:
+    def _ask(self, leftover: UnappliedFile) -> None:
         journal = self._journal
         notice = NoticeItem(
             id=new_id(),
@@ -117,6 +117,6 @@ def _uri_of(decision: Decided) -> str:
     return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
 
 
-def _refusal(entry: LeftInside) -> NoticeItem:
+def _refusal(entry: UnappliedFile) -> NoticeItem:
     title = f"Not kept: {entry.title}"
     return NoticeItem(id=new_id(), severity="warning", title=title, description=entry.protected)

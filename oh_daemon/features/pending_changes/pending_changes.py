@@ -26,18 +26,18 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.features.language.language import Watch
-from oh_daemon.features.pending_changes.apply import LandingTool
-from oh_daemon.features.pending_changes.apply_folders import keep_whole
+from oh_daemon.features.pending_changes.apply import ApplyTool
+from oh_daemon.features.pending_changes.apply_folders import apply_folder
 from oh_daemon.features.pending_changes.changed_files import (
     Layers,
-    cannot_land,
     content,
     content_on_disk,
     describe_change,
+    why_not_applied,
 )
-from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
+from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
-from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change, Collected
+from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change, ChangeSet
 from oh_daemon.features.sandbox.layer import (
     is_folder,
     is_whiteout,
@@ -66,7 +66,7 @@ _MAX_NAMES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LeftInside:
+class UnappliedFile:
     """A folder or a file that git ignores, and that differs in the overlay."""
 
     uri: str
@@ -92,13 +92,13 @@ class LeftInside:
 @dataclass(frozen=True, slots=True)
 class _Found:
     folder: Path
-    collected: Collected
+    collected: ChangeSet
     unfinished: frozenset[Path]
     """Files that a process holds open for writing."""
 
 
 class PendingChanges:
-    """Implements `kernel.extension_points.Landings` for a conversation, or one of its sub-agents.
+    """Implements `extension_points.CommandChanges` for a conversation, or one of its sub-agents.
 
     Blocks. Safe from any thread. Raises `OSError` and `ToolError` unless a method says otherwise.
     """
@@ -169,7 +169,7 @@ class PendingChanges:
                 self._layers.write(path, data)
         start = self._start
         # What landed a moment ago is no change of somebody else.
-        start.at_ns = max(time.time_ns(), start.landed_ns + SLACK_NS)
+        start.at_ns = max(time.time_ns(), start.applied_ns + SLACK_NS)
         start.handed_in = contents
         start.open_texts, start.shown_over = self._documents.open_texts(), {}
 
@@ -315,12 +315,12 @@ class PendingChanges:
             names = [c.name for c in collected.changes if c.name not in finding.unfinished]
             self._planned.append((folder, names))
         git = self._git_planned(findings)
-        if not (changes or left_out or git.landings or git.notes):
+        if not (changes or left_out or git.repositories or git.notes):
             return None
         return LandingPlanned(
             changes=tuple(changes),
             left_out=left_out,
-            git=tuple(git.landings),
+            git=tuple(git.repositories),
             notes=tuple(git.notes),
             observed=observation,
         )
@@ -341,7 +341,7 @@ class PendingChanges:
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
         path = folder / change.name
-        if why := cannot_land(change):
+        if why := why_not_applied(change):
             return why
         before = self._before(path, change)
         after = content(self._sandbox.upper(folder), change.name, change.after)
@@ -354,11 +354,11 @@ class PendingChanges:
                 return contents[path]
         if change.is_stale and path in self._start.open_texts:
             return self._documents.encode(path, self._start.open_texts[path])
-        if change.is_stale and not self._is_landed(path):
+        if change.is_stale and not self._is_applied(path):
             return None
         return content(path.parent, Path(path.name), change.before)
 
-    def _is_landed(self, path: Path) -> bool:
+    def _is_applied(self, path: Path) -> bool:
         """Return whether the disk has what a process that goes on writing had written before."""
         plan = self._start.unfinished.get(path)
         return plan is not None and plan == sha256_of(content_on_disk(path) or b"")
@@ -370,7 +370,7 @@ class PendingChanges:
         self._start.unfinished[path] = plan.sha256_after or ""
         return (plan,)
 
-    def _git_planned(self, findings: Sequence[_Found]) -> GitPlanned:
+    def _git_planned(self, findings: Sequence[_Found]) -> GitPlan:
         folders_and_changes = [(finding.folder, finding.collected.git) for finding in findings]
         if any(changes for _, changes in folders_and_changes):
             self._sandbox.refresh()
@@ -397,14 +397,14 @@ class PendingChanges:
 
     # 4. Ask, apply and report
 
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(
-            self._documents, self._watch, landing, self._host, asks=asks, start=self._start
+    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> ApplyTool:
+        return ApplyTool(
+            self._documents, self._watch, planned_changes, self._host, asks=asks, start=self._start
         )
 
     # 5. Offer
 
-    def left_inside(self) -> Sequence[LeftInside]:
+    def unapplied_files(self) -> Sequence[UnappliedFile]:
         """Return the ignored files that differ from the disk, as they were collected last."""
         if not self._is_owner:
             return ()
@@ -431,14 +431,14 @@ class PendingChanges:
 
     def _left_inside(
         self, path: Path, n_files: int, stands: Literal["folder", "file", "deleted"]
-    ) -> LeftInside:
+    ) -> UnappliedFile:
         folders = self._documents.folders
         try:
             folders.resolve(str(path), writing=True)
             is_protected = folders.is_protected(path)
         except ToolError as exc:
             is_protected = str(exc)
-        return LeftInside(
+        return UnappliedFile(
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
             n_files=n_files,
@@ -447,7 +447,7 @@ class PendingChanges:
             protected=is_protected,
         )
 
-    def keep_whole(self, uri: str) -> None:
+    def apply_whole(self, uri: str) -> None:
         """Give the disk what the overlay has there, and take it out of the overlay."""
         opened_path = path_from_uri(uri)
         if opened_path is None:
@@ -457,7 +457,7 @@ class PendingChanges:
         with self._overlay.changing:
             folder, name = self._layers.split(path)
             upper = self._sandbox.upper(folder)
-            keep_whole(upper, folder, str(name), self._replaced)
+            apply_folder(upper, folder, str(name), self._replaced)
             self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
             self._sandbox.refresh()
 

@@ -19,7 +19,7 @@ class CommandStart:
     """The state in which the last command began, whichever agent ran it."""
 
     at_ns: int = 0
-    landed_ns: int = 0
+    applied_ns: int = 0
     """Time at which the changes of the command before it were on the disk."""
     handed_in: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Unsaved texts, by real path."""

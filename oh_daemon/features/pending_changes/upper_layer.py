@@ -35,7 +35,7 @@ AreIgnored = Callable[[Sequence[str]], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OverlayEntry:
     """What stands under a name, on the disk or in the view."""
 
     kind: Literal["file", "link", "folder", "other"]
@@ -51,16 +51,16 @@ class Change:
     """A name, relative to the folder, under which the view has something else than the disk."""
 
     name: Path
-    before: Entry | None
+    before: OverlayEntry | None
     """On the disk now; None when there is nothing."""
-    after: Entry | None
+    after: OverlayEntry | None
     """In the view; None when it is deleted."""
     is_stale: bool
     """Whether the disk's entry is newer than the command, which then began from another one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class ChangeSet:
     """Everything in a layer, by what is to be done with it."""
 
     changes: Sequence[Change]
@@ -112,7 +112,7 @@ def collect(
     since_ns: int,
     list_open: Callable[[], Collection[Path]],
     are_ignored: AreIgnored,
-) -> Collected:
+) -> ChangeSet:
     """Compare a layer with the folder below it. Raises `OSError`.
 
     `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
@@ -133,7 +133,7 @@ def collect(
             sorts["held" if is_held else sort].append(change)
         counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored_names}
     names = {sort: sorted(change.name for change in changes) for sort, changes in sorts.items()}
-    return Collected(
+    return ChangeSet(
         changes=sorted(sorts["change"], key=lambda change: change.name),
         same=names["same"],
         ignored_files=dict(sorted(counts.items())),
@@ -157,7 +157,7 @@ def _sort(
     if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
         # Only the disk's folder can have changed since `take_out` left this one.
         return "nothing" if is_told or before == after else "same"
-    if is_told and _is_told_by_others(change):
+    if is_told and _is_reported_by_others(change):
         return "nothing"
     is_same = before == after
     if is_same and is_file:
@@ -167,7 +167,7 @@ def _sort(
     return "git" if pair.is_git else "change"
 
 
-def _is_told_by_others(change: Change) -> bool:
+def _is_reported_by_others(change: Change) -> bool:
     """Whether a change of a folder follows from those below it; a change of its mode does not."""
     kinds = {entry.kind for entry in (change.before, change.after) if entry}
     is_one = change.before is None or change.after is None or change.before == change.after
@@ -270,18 +270,18 @@ def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
     )
 
 
-def entry_of(root: int, name: str, status: os.stat_result | None) -> Entry | None:
+def entry_of(root: int, name: str, status: os.stat_result | None) -> OverlayEntry | None:
     """Return what stands under a name below an open folder, of which this is the status."""
     if status is None:
         return None
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
-        return Entry("file", mode, status.st_size)
+        return OverlayEntry("file", mode, status.st_size)
     if stat.S_ISDIR(status.st_mode) and not _is_too_deep(name):
-        return Entry("folder", mode, 0)
+        return OverlayEntry("folder", mode, 0)
     if stat.S_ISLNK(status.st_mode):
-        return Entry("link", mode, 0, layers.target(root, name))
-    return Entry("other", mode, 0)
+        return OverlayEntry("link", mode, 0, layers.target(root, name))
+    return OverlayEntry("other", mode, 0)
 
 
 def _digest(root: int, name: str) -> str | None:

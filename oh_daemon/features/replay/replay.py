@@ -196,7 +196,7 @@ class _Replay:
                 questions=(),
                 condenser=Condensing(journal, "pipeline", hooks.before_condensing),
                 find_stuck=find_stuck,
-                landings=None,
+                command_changes=None,
                 watch_files=None,
                 slots=Slots(),
                 tool_choice="auto",

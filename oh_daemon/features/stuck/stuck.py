@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """One pattern: `is_match` looks at the last `length` answers, newest first, each with its calls.
+    """One pattern: `is_match` looks at the last `length` answers, newest first, with their calls.
 
     A monologue is sought among messages, too, each of which counts as an answer.
     """

@@ -298,7 +298,7 @@ def roll_back(
 
 
 @app.command("land")
-def land_changes(
+def apply_changes(
     conversation: Id,
     files: Annotated[
         list[Path] | None, typer.Argument(help="These files only; default: all.")
@@ -310,9 +310,9 @@ def land_changes(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what waits.")] = False,
 ) -> int:
     """Bring what an isolated conversation changed into the folder."""
-    from oh_daemon.frontends.cli.conversation_commands import run_land  # noqa: PLC0415
+    from oh_daemon.frontends.cli.conversation_commands import run_apply  # noqa: PLC0415
 
-    return run_land(workspace, conversation, files or (), discards=discard, is_dry=dry_run)
+    return run_apply(workspace, conversation, files or (), discards=discard, is_dry=dry_run)
 
 
 @mcp.callback(invoke_without_command=True)

@@ -105,7 +105,7 @@ def _rollback_lines(
         yield f"  stays as it is: {_path(conflict.uri, folder) or folder_text} ({conflict.reason})"
 
 
-def run_land(
+def run_apply(
     folder: Path, start_of_id: str, files: Sequence[Path], *, discards: bool, is_dry: bool
 ) -> int:
     """Land or discard these files, or all; return the exit code."""

@@ -36,7 +36,7 @@ class Desk(Protocol):
     def interrupt(self) -> None:
         """End the turn; may wait for that."""
 
-    def see_offers_through(self) -> None:
+    def answer_apply_prompts(self) -> None:
         """Wait until the agent has acted on the offers that were answered as the turn ended."""
 
 
@@ -70,9 +70,9 @@ class DeskHere:
     def interrupt(self) -> None:
         self.live.conversation.interrupt()
 
-    def see_offers_through(self) -> None:
+    def answer_apply_prompts(self) -> None:
         conversation = self.live.conversation
         with conversation.journal.condition:
             conversation.journal.condition.wait_for(
-                lambda: not conversation.state.answered_offers(), OFFERS_S
+                lambda: not conversation.state.answered_prompts(), OFFERS_S
             )

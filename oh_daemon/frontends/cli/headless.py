@@ -124,7 +124,7 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
             interrupt(desk)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
-        desk.see_offers_through()
+        desk.answer_apply_prompts()
         if live.isolated_changes is not None:
             how = f"oh-daemon land {live.id[:12]}"
             for words in lines_at_end(live.isolated_changes.list(), request.workspace, how):

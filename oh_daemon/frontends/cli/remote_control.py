@@ -29,7 +29,7 @@ class DeskThere:
         self._condition = threading.Condition()
         self._ended_ids = set[str]()
         """Items that have ended: what is asked about one is an offer."""
-        self._offers = set[str]()
+        self._apply_prompts = set[str]()
         """Those whose answers nobody has acted on yet."""
         daemon.deliver(self._heed, watch.fail)
 
@@ -42,7 +42,7 @@ class DeskThere:
             item = params["event"]["item"]
             with self._condition:
                 self._ended_ids.add(item["id"])
-                self._offers.discard(item.get("settles", ""))
+                self._apply_prompts.discard(item.get("settles", ""))
                 self._condition.notify_all()
         self._watch.take(method, params)
 
@@ -53,7 +53,7 @@ class DeskThere:
 
     def decide(self, approval: plain.Approval, decision: Decision) -> None:
         with self._condition:
-            self._offers |= {approval["itemId"]} & self._ended_ids
+            self._apply_prompts |= {approval["itemId"]} & self._ended_ids
         self._decide(approval, decision)
 
     def reject_unasked(self, approval: plain.Approval) -> None:
@@ -71,9 +71,9 @@ class DeskThere:
         with suppress(DaemonError):
             self.ask("conversation/interrupt")
 
-    def see_offers_through(self) -> None:
+    def answer_apply_prompts(self) -> None:
         with self._condition:
-            self._condition.wait_for(lambda: not self._offers, OFFERS_S)
+            self._condition.wait_for(lambda: not self._apply_prompts, OFFERS_S)
 
     def ask(self, method: str, **params: Any) -> Json:
         """Ask something about the conversation."""

@@ -112,7 +112,7 @@ def _run(
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         if watch.turn is not None:
-            desk.see_offers_through()
+            desk.answer_apply_prompts()
             _say_what_waits(request, desk, folder)
         return code
 

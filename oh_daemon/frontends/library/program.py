@@ -163,11 +163,11 @@ def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -
 def run_held(live: Live, command: str, timeout_s: float | None) -> CommandResult:
     """See `Conversation.run_command`."""
     live.conversation.require_rest()
-    landings = live.workbench.landings
-    if landings is None:
+    command_changes = live.workbench.command_changes
+    if command_changes is None:
         return run_in(live.workbench.shells, command, timeout_s)
-    landings.begin()
+    command_changes.begin()
     try:
         return run_in(live.workbench.shells, command, timeout_s)
     finally:
-        landings.drop()
+        command_changes.drop()

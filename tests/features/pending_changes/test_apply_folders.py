@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.features.pending_changes.apply_folders import keep_whole
+from oh_daemon.features.pending_changes.apply_folders import apply_folder
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def desk(tmp_path: Path) -> Generator[Desk]:
 
 def keep_file(desk: Desk, name: str) -> Path:
     outside_folder = desk.home / "aside"
-    keep_whole(desk.upper, desk.project, name, outside_folder)
+    apply_folder(desk.upper, desk.project, name, outside_folder)
     assert not [*desk.project.glob(".oh-*")]
     return outside_folder
 
@@ -108,5 +108,5 @@ def test_a_link_on_the_way_leads_nowhere(desk: Desk) -> None:
     desk.run("mkdir -p sub/m; echo x > sub/m/a")
     (desk.project / "sub").symlink_to(outside)
     with pytest.raises(OSError, match="directory"):
-        keep_whole(desk.upper, desk.project, "sub/m", desk.home / "aside")
+        apply_folder(desk.upper, desk.project, "sub/m", desk.home / "aside")
     assert not [*outside.iterdir()]

@@ -14,7 +14,7 @@ from view_desk import Desk, desk_at
 
 from oh_daemon.features.pending_changes import git_plan
 from oh_daemon.features.pending_changes.apply_git import apply_git
-from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
+from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
 from oh_daemon.protocol.checkpoints import RepositoryLanding
 from oh_daemon.protocol.errors import ToolError
 
@@ -31,7 +31,7 @@ class Bench:
     def project(self) -> Path:
         return self.desk.project
 
-    def run(self, command: str, *, is_stale: bool = False) -> GitPlanned:
+    def run(self, command: str, *, is_stale: bool = False) -> GitPlan:
         """Run a command, plan what it did to repositories, and let its files land."""
         since_ns = 0 if is_stale else time.time_ns() + 10**9
         self.desk.view.refresh()
@@ -53,13 +53,13 @@ class Bench:
         elif not source.is_dir():
             (self.project / name).unlink()
 
-    def land(self, plan: GitPlanned) -> list[str]:
-        landings = [
-            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in plan.landings
+    def land(self, plan: GitPlan) -> list[str]:
+        command_changes = [
+            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in plan.repositories
         ]
-        apply_git(self.desk.host, self.blobs.__getitem__, landings)
+        apply_git(self.desk.host, self.blobs.__getitem__, command_changes)
         self.desk.view.refresh()
-        return [row.title for landing in landings for row in landing.shown]
+        return [row.title for planned_changes in command_changes for row in planned_changes.shown]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_bookkeeping_is_no_change(bench: Bench) -> None:
     looks = "touch a.txt; GIT_OPTIONAL_LOCKS=1 git status; git diff; git hash-object -w a.txt"
     back = "git commit --allow-empty -qm x; git reset -q --hard HEAD~1; git checkout -q --detach"
     plan = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
-    assert (plan.landings, plan.notes) == ([], [])
+    assert (plan.repositories, plan.notes) == ([], [])
     assert plan.removals
     assert status(bench.project) == ""
 
@@ -147,11 +147,11 @@ def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
 
 def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
     plan = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
-    assert [landing.moved for landing in plan.landings] == ["main"]
+    assert [planned_changes.moved for planned_changes in plan.repositories] == ["main"]
     with pytest.raises(ToolError, match="main was moved by somebody else"):
         bench.land(plan)
     assert git(bench.project, "log", "--format=%s") == "First"
-    assert git(bench.project, "show", "--format=%s", plan.landings[0].refs[0].after or "")
+    assert git(bench.project, "show", "--format=%s", plan.repositories[0].refs[0].after or "")
 
 
 @pytest.mark.parametrize(

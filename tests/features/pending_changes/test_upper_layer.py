@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry
+from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry
 from oh_daemon.features.sandbox.layer import read
 from oh_daemon.system.proc import held_open
 
@@ -34,15 +34,15 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield desk
 
 
-FOLDER = Entry("folder", 0o755, 0)
-LINK = Entry("link", 0o777, 0, "a.txt")
+FOLDER = OverlayEntry("folder", 0o755, 0)
+LINK = OverlayEntry("link", 0o777, 0, "a.txt")
 
 
-def file(size: int, mode: int = 0o644) -> Entry:
-    return Entry("file", mode, size)
+def file(size: int, mode: int = 0o644) -> OverlayEntry:
+    return OverlayEntry("file", mode, size)
 
 
-def change(name: str, before: Entry | None, after: Entry | None) -> Change:
+def change(name: str, before: OverlayEntry | None, after: OverlayEntry | None) -> Change:
     return Change(Path(name), before, after, is_stale=False)
 
 
@@ -52,8 +52,8 @@ def collect_changes(
     same: Sequence[str] = (),
     sizes: Mapping[str, int] | None = None,
     in_use: Sequence[str] = (),
-) -> Collected:
-    return Collected(
+) -> ChangeSet:
+    return ChangeSet(
         changes=[*changes],
         same=[*map(Path, same)],
         ignored_files={Path(name): n for name, n in (sizes or {}).items()},
@@ -97,11 +97,11 @@ CASES: dict[str, tuple[str, Sequence[Change]]] = {
     "mode of a file": ("chmod 755 run.sh", [change("run.sh", file(5), file(5, 0o755))]),
     "mode of a folder": (
         "chmod 700 d; echo one > d/1",
-        [change("d", FOLDER, Entry("folder", 0o700, 0)), change("d/1", file(1), file(4))],
+        [change("d", FOLDER, OverlayEntry("folder", 0o700, 0)), change("d/1", file(1), file(4))],
     ),
     "no rights": (
         "chmod 000 d",
-        [change("d", FOLDER, Entry("folder", 0, 0))],
+        [change("d", FOLDER, OverlayEntry("folder", 0, 0))],
     ),
     "empty folders": (
         "mkdir -p n/m; mkdir empty; rmdir empty",
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, Sequence[Change]]] = {
     "links": (
         "ln -s a.txt new; ln -sf run.sh link; ln -sf a.txt run.sh",
         [
-            change("link", LINK, Entry("link", 0o777, 0, "run.sh")),
+            change("link", LINK, OverlayEntry("link", 0o777, 0, "run.sh")),
             change("new", None, LINK),
             change("run.sh", file(5), LINK),
         ],
@@ -119,8 +119,8 @@ CASES: dict[str, tuple[str, Sequence[Change]]] = {
     "other": (
         "mkfifo q; python3 -c 'import socket; socket.socket(1).bind(\"s\")'",
         [
-            change("q", None, Entry("other", 0o644, 0)),
-            change("s", None, Entry("other", 0o755, 0)),
+            change("q", None, OverlayEntry("other", 0o644, 0)),
+            change("s", None, OverlayEntry("other", 0o755, 0)),
         ],
     ),
     "file for folder": (
@@ -358,7 +358,7 @@ def test_a_hostile_layer_leads_nowhere(desk: Desk) -> None:
 def test_a_tree_of_any_depth_is_one_change(desk: Desk) -> None:
     desk.run("for n in {1..20}; do mkdir -p " + "x/" * 100 + "; cd " + "x/" * 100 + "; done; cd /")
     [deep] = desk.collect().changes
-    assert (deep.before, deep.after) == (None, Entry("other", 0o755, 0))
+    assert (deep.before, deep.after) == (None, OverlayEntry("other", 0o755, 0))
     desk.take_out(Path("x"))
     assert desk.collect() == collect_changes()
 

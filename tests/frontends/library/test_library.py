@@ -640,9 +640,9 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         was_asked.clear()
         conversation.respond(approval, allow=True, subject=own_subject)
         assert was_asked.wait(120)
-        [landing] = conversation.state.pending
-        assert landing.title == "Keep changes to right"
-        conversation.respond(landing, allow=True)
+        [planned_changes] = conversation.state.pending
+        assert planned_changes.title == "Keep changes to right"
+        conversation.respond(planned_changes, allow=True)
         conversation.run("and then?")
     assert {name for name in ("made", "wrong", "right") if (tmp_path / name).exists()} == {"right"}
 
