@@ -384,8 +384,8 @@ def skills() -> Iterator[Figure]:
         for n in range(30):
             folder = rich.project / f".agents/skills/s{n}"
             folder.mkdir(parents=True)
-            front = f"description: What to do about {n}\ntriggers: [word{n}, go{n}]"
-            (folder / "SKILL.md").write_text(f"---\n{front}\n---\n{'Some advice. ' * 200}\n")
+            frontend = f"description: What to do about {n}\ntriggers: [word{n}, go{n}]"
+            (folder / "SKILL.md").write_text(f"---\n{frontend}\n---\n{'Some advice. ' * 200}\n")
         ids = {id(at): at.start() for at in (plain, rich)}
         times: dict[int, list[float]] = {id(plain): [], id(rich): []}
         for n in range(1, n_turns):

@@ -286,7 +286,7 @@ SecretSource = str | Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class LentSecrets:
+class ExposedSecrets:
     """The secrets that commands may get. Thread-safe."""
 
     masker: Masker

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.common.masking import LentSecrets
+from oh_daemon.common.masking import ExposedSecrets
 from oh_daemon.conversations.isolation import files_of
 from oh_daemon.conversations.sandboxes import SharedSandbox
 from oh_daemon.conversations.services import ConversationContext, Recipe
@@ -246,7 +246,7 @@ class Workbench:
             self.shells,
             rate=rate,
             output=self.output,
-            secrets=LentSecrets(context.services.masker, lambda: context.user.secrets),
+            secrets=ExposedSecrets(context.services.masker, lambda: context.user.secrets),
             before_run=self._before_command,
             network=self.network,
         )

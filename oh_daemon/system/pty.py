@@ -120,8 +120,8 @@ class Pty:
     def in_front(self, shell: int) -> set[int]:
         """Return the foreground group and all below it: neither the shell nor background jobs."""
         processes = reaper.processes()
-        front = self.foreground(shell, processes) - {shell}
-        return front | reaper.descendants(front, processes)
+        frontend = self.foreground(shell, processes) - {shell}
+        return frontend | reaper.descendants(frontend, processes)
 
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""

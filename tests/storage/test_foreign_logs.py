@@ -170,10 +170,10 @@ def test_the_form_of_its_result_does_not_count(world: World) -> None:
 
 def test_a_skill_that_it_used_starts_nothing(world: World) -> None:
     server = mcp_server.settings()
-    front = f"mcpServers:\n  shop: {json.dumps(server)}\ntriggers: [tea]"
+    frontend = f"mcpServers:\n  shop: {json.dumps(server)}\ntriggers: [tea]"
     skill = world.project / ".agents/skills/shop/SKILL.md"
     skill.parent.mkdir(parents=True)
-    skill.write_text(f"---\n{front}\n---\nAsk the shop.\n")
+    skill.write_text(f"---\n{frontend}\n---\nAsk the shop.\n")
     world.script(say("One."))
     client = world.daemon()
     own = world.start(client, "buy tea")

@@ -141,10 +141,10 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
     except EditRejectedError:  # The edit would join a lone CR and a LF.
         return
     data = file.encode(apply_edits(file.text, edits))
-    front, back = bom + head.encode(encoding), tail.encode(encoding)
-    assert data.startswith(front)
+    frontend, back = bom + head.encode(encoding), tail.encode(encoding)
+    assert data.startswith(frontend)
     assert data.endswith(back)
-    middle = data[len(front) : len(data) - len(back)].decode(encoding)
+    middle = data[len(frontend) : len(data) - len(back)].decode(encoding)
     assert middle.replace("\r\n", "\n").replace("\r", "\n") == new.replace("\r\n", "\n").replace(
         "\r", "\n"
     )

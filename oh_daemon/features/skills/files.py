@@ -173,28 +173,28 @@ def _files(place: Path, depth: int = 1) -> Iterator[Path]:
 def _read(skill: Skill) -> Skill:
     """Read a skill. Raises `OSError`, `ValueError` or `ToolError` that says what is wrong."""
     path = skill.path
-    front, body = _parse(_text(path))
-    name = front.name or skill.name
+    frontend, body = _parse(_text(path))
+    name = frontend.name or skill.name
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"the name {printable(name)[:64]!r} must be letters, digits, '-', '_' and '.'"
         )
-    for pattern in front.paths:
+    for pattern in frontend.paths:
         parse_glob(pattern)
-    kind = _kind(front, is_own=path.name == _OWN_FILE)
+    kind = _kind(frontend, is_own=path.name == _OWN_FILE)
     # Without a description the model would never load the skill.
     first_line = body.strip().partition("\n")[0].lstrip("# ") if kind == "agent" else ""
-    description = " ".join((front.description or first_line).split())
+    description = " ".join((frontend.description or first_line).split())
     return replace(
         skill,
         name=name,
         kind=kind,
         text=body,
         description=printable(description)[:_MAX_DESCRIPTION],
-        triggers=front.words,
-        paths=front.paths,
-        argument_hint=front.hint or ", ".join(each.name for each in front.inputs) or None,
-        servers=_servers(front, path),
+        triggers=frontend.words,
+        paths=frontend.paths,
+        argument_hint=frontend.hint or ", ".join(each.name for each in frontend.inputs) or None,
+        servers=_servers(frontend, path),
     )
 
 
@@ -222,23 +222,23 @@ def _parse(text: str) -> tuple[_Front, str]:
         raise ValueError(problem_in(exc, label="front matter")) from exc
 
 
-def _kind(front: _Front, *, is_own: bool) -> SkillKind:
+def _kind(frontend: _Front, *, is_own: bool) -> SkillKind:
     """Return the kind by what sets the skill off first; trigger words work for every kind."""
-    trigger_type = front.trigger.type if front.trigger else None
-    is_task = "task" in {front.type, trigger_type} or front.inputs
-    if is_task or any(word[:1] == "/" for word in front.words):
+    trigger_type = frontend.trigger.type if frontend.trigger else None
+    is_task = "task" in {frontend.type, trigger_type} or frontend.inputs
+    if is_task or any(word[:1] == "/" for word in frontend.words):
         return "task"
     if trigger_type is not None:
         return trigger_type
-    if front.paths:
+    if frontend.paths:
         return "path"
-    if front.words:
+    if frontend.words:
         return "keyword"
     return "agent" if is_own else "always"
 
 
-def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
-    servers: Mapping[str, McpServerSettings] = {**front.mcp_tools.servers, **front.servers}
+def _servers(frontend: _Front, path: Path) -> dict[str, McpServerSettings]:
+    servers: Mapping[str, McpServerSettings] = {**frontend.mcp_tools.servers, **frontend.servers}
     if path.name == _OWN_FILE:
         with os.scandir(path.parent) as entries:
             present = {entry.name for entry in entries if entry.is_file()}

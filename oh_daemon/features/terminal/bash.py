@@ -34,7 +34,7 @@ from oh_daemon.features.terminal.shell_command import (
     ignore,
     prepare_bash,
     render_command,
-    render_lent,
+    render_exposed,
     write_command,
 )
 from oh_daemon.protocol.errors import ToolError
@@ -153,7 +153,7 @@ class Bash:
             os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
             os.write(self._control, render_command(file, command.mark, lends=bool(variables)))
             if variables:
-                os.write(self._reports, render_lent(variables))
+                os.write(self._reports, render_exposed(variables))
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the running program."""

@@ -241,13 +241,13 @@ def error_prefix(scratch: Path) -> str:
 def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:
     """Return lines that source `file` and report its end by `mark`.
 
-    With `lends` they wait for `render_lent` on the socket for reports.
+    With `lends` they wait for `render_exposed` on the socket for reports.
     """
     lines = (_RUN_LENT if lends else _RUN) + _REPORT
     return lines.format(file=shlex.quote(str(file)), mark=mark.decode()).encode()
 
 
-def render_lent(secrets_exposed: Mapping[str, str]) -> bytes:
+def render_exposed(secrets_exposed: Mapping[str, str]) -> bytes:
     """Return what a command gets as variables."""
     return "\0".join(
         (*(f"{name}={value}" for name, value in secrets_exposed.items()), "", "")

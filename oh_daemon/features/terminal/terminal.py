@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.common.hosts import PLACE, Host, parse_host
-from oh_daemon.common.masking import LentSecrets
+from oh_daemon.common.masking import ExposedSecrets
 from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.risk.rating import Rating
 from oh_daemon.features.terminal.bash import Bash
@@ -169,7 +169,7 @@ class TerminalTool:
         *,
         rate: Rate,
         output: OutputText,
-        secrets: LentSecrets,
+        secrets: ExposedSecrets,
         before_run: BeforeRun | None = None,
         network: CommandNetwork | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from oh_daemon.protocol.approvals import Decision
 OFFERS_S = 60.0
 
 
-class Desk(Protocol):
+class ConversationControl(Protocol):
     """One conversation, with its sub-agents."""
 
     @property

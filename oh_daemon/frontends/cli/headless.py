@@ -33,7 +33,7 @@ from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
-from oh_daemon.frontends.cli.conversation_control import Desk, DeskHere
+from oh_daemon.frontends.cli.conversation_control import ConversationControl, DeskHere
 from oh_daemon.frontends.cli.logs import find_id
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.status_line import status_line
@@ -114,17 +114,17 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
-        desk = signals.desk = DeskHere(live, conversations)
-        user = TerminalUser(desk, console, is_there=can_ask(request))
+        control = signals.control = DeskHere(live, conversations)
+        user = TerminalUser(control, console, is_there=can_ask(request))
         pending = [*live.conversation.state.pending]
         if signals.has_come:
             return INTERRUPTED
         _begin(request, live, images, models)
         if signals.has_come:
-            interrupt(desk)
+            interrupt(control)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
-        desk.answer_apply_prompts()
+        control.answer_apply_prompts()
         if live.isolated_changes is not None:
             how = f"oh-daemon land {live.id[:12]}"
             for words in lines_at_end(live.isolated_changes.list(), request.workspace, how):
@@ -137,20 +137,20 @@ class Signals:
 
     def __init__(self) -> None:
         self.has_come = False
-        self.desk: Desk | None = None
+        self.control: ConversationControl | None = None
         on_signals(self._heed)
 
     def _heed(self, _number: int, _frame: object) -> None:
         # Some imports catch whatever is raised.
         self.has_come = True
-        if self.desk is None:
+        if self.control is None:
             raise KeyboardInterrupt
-        interrupt(self.desk)
+        interrupt(self.control)
 
 
-def interrupt(desk: Desk) -> None:
+def interrupt(control: ConversationControl) -> None:
     # On a thread of its own: when the signal came, this one may have held the conversation's lock.
-    threading.Thread(target=desk.interrupt, name="interrupt", daemon=True).start()
+    threading.Thread(target=control.interrupt, name="interrupt", daemon=True).start()
 
 
 def _compose(

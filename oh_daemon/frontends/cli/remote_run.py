@@ -93,34 +93,34 @@ def _run(
             for name, value in secrets.items():
                 secret = {"name": name, "value": value, "forCommands": True}
                 daemon.request("secret/set", secret)
-            desk = DeskThere(daemon, watch)
-            pending = _open(request, daemon, desk, folder)
+            control = DeskThere(daemon, watch)
+            pending = _open(request, daemon, control, folder)
         print_line(f"works in {folder} {where}")
-        announce_cost(desk.model)
-        again = f"oh-daemon run {options} --resume {desk.id[:12]}"
-        last_words.callback(print_line, f"this was conversation {desk.id[:12]}, for `{again}`")
-        signals.desk = desk
-        user = TerminalUser(desk, console, is_there=can_ask(request))
+        announce_cost(control.model)
+        again = f"oh-daemon run {options} --resume {control.id[:12]}"
+        last_words.callback(print_line, f"this was conversation {control.id[:12]}, for `{again}`")
+        signals.control = control
+        user = TerminalUser(control, console, is_there=can_ask(request))
         if signals.has_come:
             return INTERRUPTED
         if request.task.strip():
-            desk.ask("conversation/sendMessage", content=[typed_part(request.task), *images])
+            control.ask("conversation/sendMessage", content=[typed_part(request.task), *images])
         else:
-            desk.ask("conversation/resume")
+            control.ask("conversation/resume")
         if signals.has_come:
-            interrupt(desk)
+            interrupt(control)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         if watch.turn is not None:
-            desk.answer_apply_prompts()
-            _say_what_waits(request, desk, folder)
+            control.answer_apply_prompts()
+            _say_what_waits(request, control, folder)
         return code
 
 
-def _say_what_waits(request: Request, desk: DeskThere, folder: Path) -> None:
+def _say_what_waits(request: Request, control: DeskThere, folder: Path) -> None:
     if request.isolated:
-        changes = ChangesListResult.model_validate(desk.ask("changes/list"))
-        for words in lines_at_end(changes, folder, f"there: oh-daemon land {desk.id[:12]}"):
+        changes = ChangesListResult.model_validate(control.ask("changes/list"))
+        for words in lines_at_end(changes, folder, f"there: oh-daemon land {control.id[:12]}"):
             print_line(words)
 
 
@@ -159,20 +159,20 @@ def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> 
     return connect(carrier, models, settings.settings, hello([folder], block))
 
 
-def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path) -> list[str]:
+def _open(request: Request, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:
     """Start or open the conversation to work in; return the ids of what waits in it already."""
     if (resumed := resumed_id(request, ids_of(daemon, folder))) is None:
         require_task(request)
         more = {} if request.result_schema is None else {"resultSchema": request.result_schema}
         params = {"isolated": request.isolated, **more}
-        desk.take(daemon.request("conversation/start", params)["conversation"])
+        control.take(daemon.request("conversation/start", params)["conversation"])
         return []
     options = changed_options(request)
     state = daemon.request("conversation/open", {"conversationId": resumed, "replay": "none"})
-    desk.take(state["conversation"])
+    control.take(state["conversation"])
     for question in state["pending"]:
         if "prompt" in question and not (request.task.strip() or can_ask(request)):
             raise unanswered_error(question["prompt"], resumed)
     for name, value in options.items():
-        desk.ask("conversation/setOption", optionId=name, value=value)
+        control.ask("conversation/setOption", optionId=name, value=value)
     return [each["id"] for each in state["pending"]]

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.prompt import Prompt
 
 from oh_daemon.features.export.event_lines import EventPrinter, print_lines
-from oh_daemon.frontends.cli.conversation_control import Desk
+from oh_daemon.frontends.cli.conversation_control import ConversationControl
 from oh_daemon.kernel.approval_requests import whole_text
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision
@@ -24,7 +24,7 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 class TerminalUser:
     """Whoever can answer, if anybody `is_there`."""
 
-    desk: Desk
+    control: ConversationControl
     console: Console
     is_there: bool
 
@@ -39,7 +39,7 @@ class TerminalUser:
 
     def ask_again(self, ids: Collection[str]) -> None:
         """Settle what already waited in a resumed conversation, unless a message replaced that."""
-        for request in self.desk.pending_requests(ids):
+        for request in self.control.pending_requests(ids):
             kind = "input" if "prompt" in request else "approval"
             event: Any = {"type": f"{kind}.requested", kind: request}
             record: Any = {"itemId": request["itemId"], "event": event}
@@ -47,7 +47,7 @@ class TerminalUser:
                 EventPrinter(self.console).print(record)
                 self.ask(event)
             elif "digest" in request:
-                self.desk.reject_unasked(request)
+                self.control.reject_unasked(request)
 
     def _approve(self, approval: plain.Approval) -> None:
         text = whole_text(approval["subject"])
@@ -62,7 +62,7 @@ class TerminalUser:
         chosen_option, decision = options.get(reply), Decision(effect="reject")
         if chosen_option is not None:
             decision = Decision(effect=chosen_option["effect"], scope=chosen_option["scope"])
-        self.desk.decide(approval, decision)
+        self.control.decide(approval, decision)
 
     def _answer(self, question: plain.InputRequest) -> None:
         """Take the number of a choice, or any text as the answer; an empty line declines."""
@@ -72,7 +72,7 @@ class TerminalUser:
         choices_by_number = {
             str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)
         }
-        self.desk.answer(question, choices_by_number.get(reply, reply))
+        self.control.answer(question, choices_by_number.get(reply, reply))
 
     def _read_choice(self, choices: list[str] | None = None) -> str | None:
         """Return what they type: empty at the end of input, None if they interrupt the turn."""
@@ -84,7 +84,7 @@ class TerminalUser:
             self.console.print()
             return ""
         except KeyboardInterrupt:
-            self.desk.interrupt()
+            self.control.interrupt()
             return None
         finally:
             for number, handler in handlers.items():

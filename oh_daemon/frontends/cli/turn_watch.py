@@ -80,7 +80,7 @@ class TurnWatch(Listener):
             if isinstance(report, DaemonError):
                 print_line(report.with_hint)
                 return TURN_FAILED
-            event, is_own = report.record["event"], report.conversation_id == user.desk.id
+            event, is_own = report.record["event"], report.conversation_id == user.control.id
             if as_json:
                 sys.stdout.buffer.write(report.line + b"\n")
                 sys.stdout.buffer.flush()

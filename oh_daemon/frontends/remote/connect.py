@@ -9,7 +9,7 @@ from importlib.metadata import version
 from oh_daemon.features.models.models import Models
 from oh_daemon.frontends.client.connection import DaemonClient
 from oh_daemon.frontends.remote.carrier import Carrier
-from oh_daemon.frontends.remote.local_models import ModelsHere
+from oh_daemon.frontends.remote.local_models import LocalModels
 from oh_daemon.frontends.remote.opening import opened_params, problem_of
 from oh_daemon.jsonrpc.dispatch import Method
 from oh_daemon.kernel.ports import Json
@@ -35,7 +35,7 @@ def connect(
         def on_notification(method: str, notification: Json) -> None:
             client.notify(method, notification)
 
-        own = ModelsHere(models, on_notification)
+        own = LocalModels(models, on_notification)
         client = DaemonClient(carrier, {**own.methods, **(methods or {})}, unread=unread)
         undo.callback(client.close)
         # The daemon there may hold the output open for longer than its carrier lives.

@@ -32,7 +32,7 @@ from oh_daemon.protocol.model_requests import (
 _MAX_CALLS = 64
 
 
-class ModelsHere:
+class LocalModels:
     """The user's models, for a daemon elsewhere. Thread-safe."""
 
     def __init__(self, models: Models, notify: Callable[[str, Json], None]) -> None:

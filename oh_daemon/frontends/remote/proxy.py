@@ -21,7 +21,7 @@ from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.frontends.lsp.methods import OUTGOING
 from oh_daemon.frontends.remote.carrier import Carrier
-from oh_daemon.frontends.remote.local_models import ModelsHere
+from oh_daemon.frontends.remote.local_models import LocalModels
 from oh_daemon.frontends.remote.opening import (
     ABOUT_MODELS,
     block_of,
@@ -73,7 +73,7 @@ class Proxy:
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._remote_outbox = Outbox(carrier.outbound, ContentLength(), OUTGOING)
-        self._models = ModelsHere(
+        self._models = LocalModels(
             models, lambda name, params: self._remote_outbox.notify(name, encode(params))
         )
         self._for_there = _dispatcher(self._remote_outbox, self._models.methods)

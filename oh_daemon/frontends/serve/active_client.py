@@ -11,20 +11,20 @@ from contextlib import contextmanager
 
 from oh_daemon.conversations.services import ClientConnection, ConversationContext
 from oh_daemon.frontends.lsp.composition import Window
-from oh_daemon.frontends.serve.editors import EditorOfMany, Present, ServersOfMany
+from oh_daemon.frontends.serve.editors import ConnectedClients, SharedEditor, SharedLanguageServers
 from oh_daemon.kernel.ports import Question, Tool
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.workspace.paths import Folders
 
 
-class Acting(ClientConnection):
+class ActiveClient(ClientConnection):
     """The clients of one conversation and its sub-agents, as one. Thread-safe."""
 
-    def __init__(self, conversation_id: str, present: Present, window: Window) -> None:
+    def __init__(self, conversation_id: str, clients: ConnectedClients, window: Window) -> None:
         super().__init__(listeners=window.listeners)
         self._id = conversation_id
-        self._present = present
+        self._clients = clients
         self.window = window
         """The client that acts."""
         self._speaker: Window | None = None
@@ -32,8 +32,8 @@ class Acting(ClientConnection):
         """By the id of each message that waits."""
         self._begins = False
         """Whether a turn has started, and its message comes next."""
-        self.editor = EditorOfMany(self._sender, present)
-        self.servers = ServersOfMany(self._taking_part)
+        self.editor = SharedEditor(self._sender, clients)
+        self.servers = SharedLanguageServers(self._taking_part)
         self.context = ConversationContext(window.context.services, window.context.user, self)
 
     @contextmanager
@@ -69,14 +69,14 @@ class Acting(ClientConnection):
         return self._sender().seen_in_editor(folders)
 
     def tools(self, conversation_id: str) -> Sequence[Tool]:
-        given = (each.tools(conversation_id) for each in self._present.windows())
+        given = (each.tools(conversation_id) for each in self._clients.windows())
         return next(filter(None, given), ())
 
     def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
-        self._present.tell_ports(conversation_id, ports)
+        self._clients.tell_ports(conversation_id, ports)
 
     def is_watched(self, conversation_id: str) -> bool:
-        return self._present.is_watched(conversation_id)
+        return self._clients.is_watched(conversation_id)
 
     def is_attended(self) -> bool:
         return self._sender().is_attended()
@@ -93,10 +93,10 @@ class Acting(ClientConnection):
 
     def _taking_part(self) -> list[Window]:
         """Return the clients that have it open and the one that acts, which is the first."""
-        windows = (w for w in self._present.windows() if w is not self.window)
+        windows = (w for w in self._clients.windows() if w is not self.window)
         watchers = [each for each in windows if each.is_watched(self._id)]
-        return [self.window, *watchers] if self.window in self._present.windows() else watchers
+        return [self.window, *watchers] if self.window in self._clients.windows() else watchers
 
     def _any_can(self, can: Callable[[Window], bool]) -> bool:
         # Whoever comes back is asked, so what a client that left began goes on to wait.
-        return self.window not in self._present.windows() or any(map(can, self._taking_part()))
+        return self.window not in self._clients.windows() or any(map(can, self._taking_part()))

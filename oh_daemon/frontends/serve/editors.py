@@ -28,7 +28,7 @@ from oh_daemon.protocol.language_servers import Diagnostic
 from oh_daemon.workspace.files import sha256_of
 
 
-class Present(Protocol):
+class ConnectedClients(Protocol):
     """The clients that are connected now; as one, they are the `ClientConnection` of all."""
 
     def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None: ...
@@ -42,18 +42,18 @@ class Present(Protocol):
         ...
 
 
-class EditorOfMany:
+class SharedEditor:
     """Implements `kernel.editor_ports.Editor`."""
 
-    def __init__(self, sender: Callable[[], Window], present: Present) -> None:
+    def __init__(self, sender: Callable[[], Window], clients: ConnectedClients) -> None:
         self._sender = sender
-        self._present = present
-        self.listen = present.listen
+        self._clients = clients
+        self.listen = clients.listen
 
     def _editors(self) -> list[Editor]:
         """Return all, that of the client that acts first."""
         first = self._sender().editor
-        editors = [each.editor for each in self._present.windows()]
+        editors = [each.editor for each in self._clients.windows()]
         return sorted(filter(None, editors), key=lambda each: each is not first)
 
     def _showing(self, path: Path) -> Editor | None:
@@ -84,7 +84,7 @@ class EditorOfMany:
             return None
         texts = (
             each.text
-            for window in self._present.windows()
+            for window in self._clients.windows()
             if (each := window.documents.document(path)) and window.documents.is_unsaved(path)
         )
         rivals = sorted({sha256_of(text) for text in texts if text != document.text})
@@ -135,7 +135,7 @@ class EditorOfMany:
         return tuple(path for path in paths if path in saved_paths)
 
 
-class ServersOfMany:
+class SharedLanguageServers:
     """Implements `kernel.editor_ports.LanguageServers`: those of the first client that has any."""
 
     def __init__(self, windows: Callable[[], Sequence[Window]]) -> None:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from oh_daemon.features.settings.places import Places
-from oh_daemon.frontends.serve.multi_client_server import Hub
-from oh_daemon.frontends.serve.socket_server import UnixDoor
-from oh_daemon.frontends.serve.web_server import Page, WebDoor
+from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
+from oh_daemon.frontends.serve.socket_server import SocketServer
+from oh_daemon.frontends.serve.web_server import Page, WebServer
 from oh_daemon.jsonrpc.stdio import signal_numbers
 
 _LOOK_S = 1.0
@@ -27,9 +27,9 @@ def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = Non
     when the page cannot be. Otherwise it ends the process.
     """
     path = Places(environment).serve_socket
-    hub = Hub(environment)
-    UnixDoor(hub, path)
-    web = page and WebDoor(hub, page)
+    server = MultiClientServer(environment)
+    SocketServer(server, path)
+    web = page and WebServer(server, page)
     changes, on_change = os.pipe()
     os.set_blocking(on_change, False)
 
@@ -37,7 +37,7 @@ def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = Non
         with suppress(BlockingIOError):
             os.write(on_change, b".")
 
-    hub.on_quiet = note_change
+    server.on_quiet = note_change
     signals = signal_numbers()
     sys.stdout.write(f"oh-daemon serves clients at {path}\n")
     if web is not None:
@@ -45,7 +45,7 @@ def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = Non
     sys.stdout.flush()
     had_client = False
     while True:
-        wait_s = max(idle_s, _LOOK_S) if had_client and hub.is_quiet else None
+        wait_s = max(idle_s, _LOOK_S) if had_client and server.is_quiet else None
         ready, _, _ = select.select([signals, changes], [], [], wait_s)
         if signals in ready:
             why = signal.Signals(os.read(signals, 1)[0]).name
@@ -53,9 +53,9 @@ def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = Non
         if changes in ready:
             os.read(changes, 1 << 16)
             had_client = True
-        elif hub.is_quiet and not hub.is_at_work:
+        elif server.is_quiet and not server.is_at_work:
             why = "nobody is there"
             break
-    hub.close(why)
+    server.close(why)
     # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
     os._exit(0)

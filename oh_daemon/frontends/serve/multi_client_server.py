@@ -28,7 +28,7 @@ from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.composition import Window, verdicts_of
 from oh_daemon.frontends.lsp.daemon import started_pool
 from oh_daemon.frontends.lsp.lifecycle import Server
-from oh_daemon.frontends.serve.active_client import Acting
+from oh_daemon.frontends.serve.active_client import ActiveClient
 from oh_daemon.frontends.serve.client_conversations import ClientConversations, sees
 from oh_daemon.jsonrpc.main_loop import Service
 from oh_daemon.jsonrpc.serial import Serial
@@ -46,8 +46,8 @@ _HELLO_S = 30.0
 _STOP_S = 2.0
 
 
-class Hub(ClientConnection, Listener):
-    """Thread-safe. Stands for all clients of the process, and implements `Present`."""
+class MultiClientServer(ClientConnection, Listener):
+    """Thread-safe. Stands for all clients of the process, and implements `ConnectedClients`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         super().__init__(listeners=(self,))
@@ -56,7 +56,7 @@ class Hub(ClientConnection, Listener):
         sources = SettingsSources(environment, self._places.settings_file)
         services, user, _models = compose(self._places, {}, sources, self._self_test)
         log_to(self._places.log_file, sources.merged().settings.log_level, services.masker)
-        self._self_test.verify(lambda: sources.merged().settings, tuple, self._tell_level)
+        self._self_test.verify(lambda: sources.merged().settings, tuple, self._report_level)
         services.mcp.open_page = lambda url: any(each.open_page(url) for each in self.windows())
         services.mcp.on_change = self._on_servers
         self.conversations = Conversations(ConversationContext(services, user, self), equip)
@@ -67,7 +67,7 @@ class Hub(ClientConnection, Listener):
         self._windows: tuple[Window, ...] = ()
         self._servers: dict[Server, threading.Thread] = {}
         self._leaving: dict[Server, Sequence[Callable[[], object]]] = {}
-        self._acting: dict[str, Acting] = {}
+        self._active_clients: dict[str, ActiveClient] = {}
         self._listeners: tuple[Callable[[Path], None], ...] = ()
 
     # Connections
@@ -104,9 +104,9 @@ class Hub(ClientConnection, Listener):
                 del self._servers[server]
                 self._windows = tuple(each for each in self._windows if each.server is not server)
             for closed_id in [
-                each for each in self._acting if not self.conversations.find_live(each)
+                each for each in self._active_clients if not self.conversations.find_live(each)
             ]:
-                self._acting.pop(closed_id, None)
+                self._active_clients.pop(closed_id, None)
             server.join()
             peer.close()
             log.info("a client has left")
@@ -173,13 +173,15 @@ class Hub(ClientConnection, Listener):
 
     def act(self, conversation_id: str, window: Window) -> ConversationContext:
         """Let a client act in a conversation that it begins or opens; return its context."""
-        acting = self._acting[conversation_id] = Acting(conversation_id, self, window)
-        return acting.context
+        active_client = self._active_clients[conversation_id] = ActiveClient(
+            conversation_id, self, window
+        )
+        return active_client.context
 
     def _speaking(self, window: Window, conversation_id: str) -> AbstractContextManager[object]:
-        acting = self._acting.get(conversation_id)
+        active_client = self._active_clients.get(conversation_id)
         # What is said to a sub-agent changes nothing about who acts for its parent.
-        return acting.speaking(window) if acting else nullcontext()
+        return active_client.speaking(window) if active_client else nullcontext()
 
     def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
         with self._lock:
@@ -198,8 +200,8 @@ class Hub(ClientConnection, Listener):
     # What everybody hears
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
-        if (acting := self._acting.get(history.id)) is not None:
-            acting.on_record(record)
+        if (active_client := self._active_clients.get(history.id)) is not None:
+            active_client.on_record(record)
         for window in self._seeing(history):
             window.publisher.on_record(history, line, record)
 
@@ -232,7 +234,7 @@ class Hub(ClientConnection, Listener):
         for window in self._seeing(history) if history else ():
             window.tell_ports(conversation_id, ports)
 
-    def _tell_level(self, sandbox: Sandbox) -> None:
+    def _report_level(self, sandbox: Sandbox) -> None:
         for window in self.windows():
             window.tell_level(sandbox)
 

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from oh_daemon.frontends.serve.multi_client_server import Hub
+from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
 from oh_daemon.protocol.errors import OverloadedError, UserError
 from oh_daemon.system.private_files import open_private, private_folder, short_path
 
@@ -27,12 +27,12 @@ _CREDENTIALS = struct.Struct("3i")
 _PAUSE_S = 1.0
 
 
-class UnixDoor:
+class SocketServer:
     """Listens until the process ends."""
 
-    def __init__(self, hub: Hub, path: Path) -> None:
+    def __init__(self, server: MultiClientServer, path: Path) -> None:
         """Take the address. Raises `UserError` when another daemon has it, and `OSError`."""
-        self._hub = hub
+        self._server = server
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         private_folder(path.parent)
         # Held until the end: whoever has it may remove a socket that a killed daemon left behind.
@@ -67,7 +67,7 @@ class UnixDoor:
             if (why := _refusal(peer)) is not None:
                 log.warning("a connection was refused: %s", why)
                 return
-            self._hub.connect(peer, "the socket")
+            self._server.connect(peer, "the socket")
             on_refusal.pop_all()
 
 

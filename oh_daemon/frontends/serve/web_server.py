@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from oh_daemon.frontends.serve.multi_client_server import Hub
+from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
 from oh_daemon.frontends.serve.web_gate import Answer, Gate, Head, is_page_built, page_for
 from oh_daemon.jsonrpc.framing import MAX_MESSAGE_BYTES, ContentLength, read_frames
 from oh_daemon.protocol.errors import InvalidParamsError, OverloadedError, UserError
@@ -48,10 +48,10 @@ class Page:
     """As `parse_public_url` returns it."""
 
 
-class WebDoor:
+class WebServer:
     """Listens until the process ends."""
 
-    def __init__(self, hub: Hub, page: Page) -> None:
+    def __init__(self, server: MultiClientServer, page: Page) -> None:
         """Take the port. Raises `UserError` if it is taken, or if there is no page."""
         from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
 
@@ -59,7 +59,7 @@ class WebDoor:
             raise InvalidParamsError(
                 "--web: this installation lacks the page; `make page` builds it"
             )
-        self._hub = hub
+        self._server = server
         # A home folder is where things are started that are about no project.
         self._folders = {} if page.folder == Path.home().resolve() else {page.folder: None}
         try:
@@ -104,7 +104,7 @@ class WebDoor:
 
     def _page(self) -> Answer:
         """Return a page for all folders that were open so far, also of editors that have left."""
-        for window in self._hub.windows():
+        for window in self._server.windows():
             self._folders |= dict.fromkeys(window.documents.folders())
         return page_for([uri_from_path(folder) for folder in self._folders])
 
@@ -115,7 +115,7 @@ class WebDoor:
         near_end, far_end = socket.socketpair()
         with near_end:
             try:
-                self._hub.connect(far_end, "the web")
+                self._server.connect(far_end, "the web")
             except OverloadedError as exc:
                 far_end.close()
                 browser.close(_TRY_AGAIN, str(exc))

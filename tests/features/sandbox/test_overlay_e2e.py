@@ -65,11 +65,11 @@ def test_what_the_project_runs_by_itself_runs_in_the_view_and_the_users_own_outs
     own.mkdir(parents=True)
     script = own / "server.py"
     script.write_text(Path(mcp_server.__file__).read_text())
-    front = (
+    frontend = (
         f"description: Probe\nmcpServers:\n  s: {{command: '{sys.executable}', args: [{script}]}}"
     )
     command = f"test -d /proc/{os.getpid()} && echo outside; echo x > ~/by-skill; echo ran"
-    (own / "SKILL.md").write_text(f"---\n{front}\n---\nGot !`{command}`.\n")
+    (own / "SKILL.md").write_text(f"---\n{frontend}\n---\nGot !`{command}`.\n")
     own_hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch ~/by-the-user"}]}]}
     world.script(
         call("skill", name="probe"),

@@ -33,7 +33,7 @@ def find_by_name(
 
 
 @pytest.mark.parametrize(
-    ("front", "kind"),
+    ("frontend", "kind"),
     [
         ("description: How we release", "agent"),
         ("triggers: [release, ship it]", "keyword"),
@@ -49,9 +49,9 @@ def find_by_name(
     ],
 )
 def test_the_front_matter_says_what_sets_a_skill_off(
-    tmp_path: Path, front: str, kind: SkillKind
+    tmp_path: Path, frontend: str, kind: SkillKind
 ) -> None:
-    write(tmp_path / ".agents/skills/release/SKILL.md", f"---\n{front}\n---\nTag first.\n")
+    write(tmp_path / ".agents/skills/release/SKILL.md", f"---\n{frontend}\n---\nTag first.\n")
     [skill] = find_by_name(tmp_path).values()
     assert (skill.name, skill.kind, skill.problem) == ("release", kind, None)
     assert skill.text == "Tag first.\n"
@@ -282,8 +282,8 @@ def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_p
 
 def test_the_prompt_names_skills_in_the_same_order_and_within_a_limit(tmp_path: Path) -> None:
     for n in range(40):
-        front = f"---\ndescription: {n:04} {'x' * 900}\n---\n"
-        write(tmp_path / f".agents/skills/s{n:02}/SKILL.md", front)
+        frontend = f"---\ndescription: {n:04} {'x' * 900}\n---\n"
+        write(tmp_path / f".agents/skills/s{n:02}/SKILL.md", frontend)
     skills = list(find_by_name(tmp_path).values())
     [section] = prompt_sections(skills, can_load=True)
     assert section == prompt_sections(list(find_by_name(tmp_path).values()), can_load=True)[0]

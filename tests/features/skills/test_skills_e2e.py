@@ -17,11 +17,11 @@ pytestmark = pytest.mark.one_daemon
 Json = dict[str, Any]
 
 
-def skill(folder: Path, name: str, front: str, body: str) -> Path:
+def skill(folder: Path, name: str, frontend: str, body: str) -> Path:
     """Write a new skill and return its folder."""
     own = folder / ".agents/skills" / name
     own.mkdir(parents=True)
-    (own / "SKILL.md").write_text(f"---\n{front}\n---\n{body}\n")
+    (own / "SKILL.md").write_text(f"---\n{frontend}\n---\n{body}\n")
     return own
 
 
@@ -86,8 +86,8 @@ def test_a_keyword_shows_that_its_skill_is_used_once_also_after_a_restart(world:
 
 
 def test_a_task_skill_is_a_command_with_arguments(world: World) -> None:
-    front = "description: Deploy\ninputs: [{name: place}]"
-    skill(world.project, "deploy", front, "Deploy to $ARGUMENTS. !`echo built $ARGUMENTS`")
+    frontend = "description: Deploy\ninputs: [{name: place}]"
+    skill(world.project, "deploy", frontend, "Deploy to $ARGUMENTS. !`echo built $ARGUMENTS`")
     skill(world.project, "commit", "type: task\ndescription: Our commits", "Sign off.")
     world.script(say("Deployed."), say("Again."), say("Once more."))
     client = world.daemon()
@@ -262,10 +262,10 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     script = own / "server.py"
     script.write_text(Path(mcp_server.__file__).read_text())
     args = ["${SKILL_ROOT}/server.py", *server["args"][1:]]
-    front = (
+    frontend = (
         f"description: Prices\nmcpServers:\n  shop: {{command: '{sys.executable}', args: {args}}}"
     )
-    (own / "SKILL.md").write_text(f"---\n{front}\n---\nAsk the shop.\n")
+    (own / "SKILL.md").write_text(f"---\n{frontend}\n---\nAsk the shop.\n")
     world.llm.play(shopping("tea", "Three coins."))
     client = world.daemon(settings={"mcpServers": {"own": mcp_server.settings()}})
     conversation = world.start(client, options={"approval": "askRisky"})
