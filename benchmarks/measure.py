@@ -71,9 +71,10 @@ class Bench:
 
 @contextmanager
 def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Generator[Bench]:
-    """Yield a bench; with `apart`, the model runs in its own process and `llm` sees no request.
+    """Yield a bench; with `isolated`, the model runs in its own process and `llm` sees no request.
 
-    Without `apart`, client and model share this process, and their work is part of the measurement.
+    Without `isolated`, client and model share this process, and their work is part of the
+    measurement.
     """
     with (
         tempfile.TemporaryDirectory(prefix="oh-bench-") as folder,

@@ -97,7 +97,7 @@ def _serve_lsp(record: str) -> int:
     from oh_daemon.jsonrpc import stdio as wire  # noqa: PLC0415 - as above.
 
     stdio = wire.claim_stdio()
-    wire.end_at_once_when_told()
+    wire.end_on_request()
     # A recording has every message, and is made by the full path.
     opening = boot.Opening() if record else boot.answer_first(stdio, os.environ)
     return _serve_fully(stdio, opening, record)

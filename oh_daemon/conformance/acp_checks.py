@@ -69,8 +69,8 @@ class Agent(Server):
         return "".join(each["content"].get("text", "") for each in chunks)
 
 
-def agent_of(bench: Bench) -> Agent:
-    agent = bench.start(Agent)
+def agent_of(runtime: Bench) -> Agent:
+    agent = runtime.start(Agent)
     agent.greet()
     return agent
 
@@ -85,10 +85,10 @@ class Prompt:
     answer: Json
 
 
-def prompt(bench: Bench, *script: Any, blocks: list[Json] | None = None) -> Prompt:
-    agent = agent_of(bench)
-    session = agent.new(bench.project)
-    bench.model.play(*script)
+def prompt(runtime: Bench, *script: Any, blocks: list[Json] | None = None) -> Prompt:
+    agent = agent_of(runtime)
+    session = agent.new(runtime.project)
+    runtime.model.play(*script)
     request_id = agent.ask(session, blocks or text("Begin."))
     return Prompt(agent, session, request_id, agent.answer_to(request_id))
 
@@ -114,38 +114,38 @@ def _value(name: str, kind: Json) -> Any:
     return (kind.get("enum") or [plain.get(str(kind.get("type")), words)])[0]
 
 
-def initializes(bench: Bench) -> None:
-    result = bench.start(Agent).greet()
+def initializes(runtime: Bench) -> None:
+    result = runtime.start(Agent).greet()
     is_right = result["protocolVersion"] == 1 and isinstance(result["agentCapabilities"], dict)
     expect(is_right, "asked for version 1", result)
 
 
-def negotiates(bench: Bench) -> None:
-    version = bench.start(Agent).greet(65535)["protocolVersion"]
+def negotiates(runtime: Bench) -> None:
+    version = runtime.start(Agent).greet(65535)["protocolVersion"]
     is_right = isinstance(version, int) and 0 < version < 65535  # noqa: PLR2004
     expect(is_right, f"asked for version 65535, it answered {version!r}")
 
 
-def session_ids(bench: Bench) -> None:
-    agent = agent_of(bench)
-    ids = [agent.new(bench.project) for _ in range(2)]
+def session_ids(runtime: Bench) -> None:
+    agent = agent_of(runtime)
+    ids = [agent.new(runtime.project) for _ in range(2)]
     expect(ids[0] != ids[1], f"the ids are {ids}")
 
 
-def stop_reasons(bench: Bench) -> None:
-    answer = prompt(bench, script_reply("Hello.")).answer
+def stop_reasons(runtime: Bench) -> None:
+    answer = prompt(runtime, script_reply("Hello.")).answer
     reason = part(answer, "result").get("stopReason")
     expect(reason in STOP_REASONS - {"cancelled"}, f"not a reason: {reason!r}", answer)
 
 
-def links(bench: Bench) -> None:
-    link = {"type": "resource_link", "uri": bench.project.as_uri(), "name": "project"}
-    answer = prompt(bench, script_reply("Hello."), blocks=[*text("Look."), link]).answer
+def links(runtime: Bench) -> None:
+    link = {"type": "resource_link", "uri": runtime.project.as_uri(), "name": "project"}
+    answer = prompt(runtime, script_reply("Hello."), blocks=[*text("Look."), link]).answer
     expect("result" in answer, "a link is refused", answer)
 
 
-def updates_first(bench: Bench) -> None:
-    answer = prompt(bench, script_reply("Hello ", "there."))
+def updates_first(runtime: Bench) -> None:
+    answer = prompt(runtime, script_reply("Hello ", "there."))
     answer.agent.error("no/suchMethod")
     at = answer.agent.messages.index(answer.answer)
     late = [m for m in answer.agent.messages[at:] if m.get("method") == "session/update"]
@@ -156,31 +156,31 @@ def updates_first(bench: Bench) -> None:
     )
 
 
-def cancels(bench: Bench) -> None:
-    agent = agent_of(bench)
-    session = agent.new(bench.project)
-    bench.model.play(HOLD)
+def cancels(runtime: Bench) -> None:
+    agent = agent_of(runtime)
+    session = agent.new(runtime.project)
+    runtime.model.play(HOLD)
     request_id = agent.ask(session, text("Begin."))
     agent.wait_for(lambda m: bool(agent.text_of(session)) or m.get("id") == request_id)
     agent.notify("session/cancel", {"sessionId": session})
     answer = agent.answer_to(request_id)
     reason = part(answer, "result").get("stopReason")
     expect(reason == "cancelled", "the answer must be cancelled", answer)
-    bench.model.play(script_reply("Hello."))
+    runtime.model.play(script_reply("Hello."))
     answer = agent.answer_to(agent.ask(session, text("Again.")))
     expect("result" in answer, "the session goes on", answer)
 
 
-def permissions(bench: Bench) -> None:
-    agent = agent_of(bench)
-    session = agent.new(bench.project)
+def permissions(runtime: Bench) -> None:
+    agent = agent_of(runtime)
+    session = agent.new(runtime.project)
 
     def choose(params: Json) -> Json:
         option = next(each for each in params["options"] if each["kind"].startswith("allow"))
         return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
 
     agent.answer("session/request_permission", choose)
-    bench.model.play(shell_call, script_reply("It is done."))
+    runtime.model.play(shell_call, script_reply("It is done."))
     answer = agent.answer_to(agent.ask(session, text("Run it.")))
     if not (requests := agent.notifications("session/request_permission")):
         raise Skipped("the agent asked for no permission")
@@ -193,11 +193,11 @@ def permissions(bench: Bench) -> None:
     expect(answer["result"]["stopReason"] == "end_turn", "the turn goes on", answer)
 
 
-def withdrawn_permissions(bench: Bench) -> None:
-    agent = agent_of(bench)
-    session = agent.new(bench.project)
+def withdrawn_permissions(runtime: Bench) -> None:
+    agent = agent_of(runtime)
+    session = agent.new(runtime.project)
     agent.answer("session/request_permission", leave_open)
-    bench.model.play(shell_call)
+    runtime.model.play(shell_call)
     request_id = agent.ask(session, text("Run it."))
     request = agent.wait_for(
         lambda m: m.get("method") == "session/request_permission" or m.get("id") == request_id
@@ -210,15 +210,15 @@ def withdrawn_permissions(bench: Bench) -> None:
     expect(part(answer, "result").get("stopReason") == "cancelled", "cancelled", answer)
 
 
-def tool_calls(bench: Bench) -> None:
-    agent = agent_of(bench)
-    session = agent.new(bench.project)
+def tool_calls(runtime: Bench) -> None:
+    agent = agent_of(runtime)
+    session = agent.new(runtime.project)
     first = {"outcome": "selected"}
     agent.answer(
         "session/request_permission",
         lambda params: {"outcome": {**first, "optionId": params["options"][0]["optionId"]}},
     )
-    bench.model.play(shell_call, script_reply("It is done."))
+    runtime.model.play(shell_call, script_reply("It is done."))
     agent.answer_to(agent.ask(session, text("Run it.")))
     announced_ids: set[str] = set()
     for update in agent.updates(session):
@@ -233,13 +233,13 @@ def tool_calls(bench: Bench) -> None:
         raise Skipped("the agent called no tool")
 
 
-def loads(bench: Bench) -> None:
-    first = prompt(bench, script_reply("Hello there."), blocks=text("Say hello."))
+def loads(runtime: Bench) -> None:
+    first = prompt(runtime, script_reply("Hello there."), blocks=text("Say hello."))
     first.agent.end()
-    agent = bench.start(Agent)
+    agent = runtime.start(Agent)
     if not agent.greet()["agentCapabilities"].get("loadSession"):
         raise Skipped("the agent loads no sessions")
-    params: Json = {"sessionId": first.session, "cwd": str(bench.project), "mcpServers": []}
+    params: Json = {"sessionId": first.session, "cwd": str(runtime.project), "mcpServers": []}
     agent.request("session/load", params)
     words = [agent.text_of(first.session, f"{who}_message_chunk") for who in ("user", "agent")]
     before = first.agent.text_of(first.session)
@@ -247,8 +247,8 @@ def loads(bench: Bench) -> None:
     expect(is_whole, f"it replays {words}, and the agent had said {before!r}")
 
 
-def unknown_methods(bench: Bench) -> None:
-    agent = agent_of(bench)
+def unknown_methods(runtime: Bench) -> None:
+    agent = agent_of(runtime)
     agent.notify("_conformance/unknown", {})
     for method in ("no/suchMethod", "_conformance/unknown"):
         agent.expect_refusal(-32601, method, {})
@@ -256,13 +256,13 @@ def unknown_methods(bench: Bench) -> None:
     expect(not stray, "a notification is not answered", *stray)
 
 
-def malformed_input(bench: Bench) -> None:
-    agent = agent_of(bench)
+def malformed_input(runtime: Bench) -> None:
+    agent = agent_of(runtime)
     agent.null_refusal(-32700, b'{"jsonrpc": "2.0", "id": 1,\n', "a line that is not JSON")
 
 
-def unknown_sessions(bench: Bench) -> None:
-    agent = agent_of(bench)
+def unknown_sessions(runtime: Bench) -> None:
+    agent = agent_of(runtime)
     wrong: dict[str, Json] = {
         "session/prompt": {"sessionId": "no-such-session", "prompt": text("Hi")},
         "session/new": {"cwd": 3},
@@ -272,8 +272,8 @@ def unknown_sessions(bench: Bench) -> None:
         expect("error" in answer, f"{method} with {params}", answer)
 
 
-def only_messages(bench: Bench) -> None:
-    answer = prompt(bench, script_reply("Hello."))
+def only_messages(runtime: Bench) -> None:
+    answer = prompt(runtime, script_reply("Hello."))
     answer.agent.error("no/suchMethod")
     answer.agent.end()
     expect(not answer.agent.problems, "on stdout", *answer.agent.problems)

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta, limits_of, text
+from oh_daemon.conformance.bench import (
+    Bench,
+    TestSession,
+    checks,
+    expect,
+    is_delta,
+    limits_of,
+    text,
+)
 from oh_daemon.conformance.order_checks import RESULT, busy, leave_open, option_of, release
 from oh_daemon.conformance.rpc_process import Json, RpcError
 from oh_daemon.conformance.scripted_model import call, script_reply
 
 
-def start_waiting_turn(bench: Bench, **params: Any) -> tuple[Talk, Json]:
+def start_waiting_turn(runtime: Bench, **params: Any) -> tuple[TestSession, Json]:
     """Start a conversation whose action waits; return also the request that asks for approval."""
-    server = bench.server
+    server = runtime.server
     server.answer("approval/request", leave_open)
     server.answer("tool/call", lambda _params: RESULT)
-    talk = bench.talk(call("probe", n=1), **params)
+    talk = runtime.talk(call("probe", n=1), **params)
     request = talk.expect_request()
     talk.server.wait_for_event(
         lambda each: each["conversationId"] == talk.id and each["event"].get("to") == "waiting"
@@ -24,26 +32,26 @@ def start_waiting_turn(bench: Bench, **params: Any) -> tuple[Talk, Json]:
     return talk, request
 
 
-def respond(talk: Talk, approval: Json, **params: Any) -> Json:
+def respond(talk: TestSession, approval: Json, **params: Any) -> Json:
     option = {"optionId": option_of(approval, "allow")}
     answer = {"approvalId": approval["id"], "digest": approval["digest"], **option, **params}
     return talk.server.request("approval/respond", answer)
 
 
-def calls_of(talk: Talk) -> list[Json]:
+def calls_of(talk: TestSession) -> list[Json]:
     calls = talk.server.notifications("tool/call")
     return [each for each in calls if each["conversationId"] == talk.id]
 
 
-def pending(talk: Talk) -> list[str]:
+def pending(talk: TestSession) -> list[str]:
     return [each["id"] for each in talk.request("approval/list")["pending"]]
 
 
-def stays_pending(bench: Bench) -> None:
-    server = bench.server
+def stays_pending(runtime: Bench) -> None:
+    server = runtime.server
     refusal = {"code": -32603, "message": "the user has closed it"}
     for answer in ({"error": refusal}, {"result": {"optionId": "no-such-option"}}):
-        talk, request = start_waiting_turn(bench)
+        talk, request = start_waiting_turn(runtime)
         server.send({"jsonrpc": "2.0", "id": request["id"], **answer})
         server.is_alive()
         ids = [request["params"]["id"]]
@@ -51,8 +59,8 @@ def stays_pending(bench: Bench) -> None:
         expect(not calls_of(talk), "nothing may run", *calls_of(talk))
 
 
-def in_the_log(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def in_the_log(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     record = talk.wait("approval.requested")
     same = {key: request["params"].get(key) for key in record["event"]["approval"]}
     expect(record["event"]["approval"] == same, "the request is the record's", record, request)
@@ -60,15 +68,15 @@ def in_the_log(bench: Bench) -> None:
     expect(ids == [request["params"]["id"]], f"open must list it, not {ids}", request)
 
 
-def digests(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def digests(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     wrong = {"approvalId": request["params"]["id"], "digest": "0" * 64, "optionId": "allow-once"}
     talk.server.expect_refusal(-31027, "approval/respond", wrong)
     expect(not calls_of(talk), "nothing may run", *calls_of(talk))
 
 
-def as_shown(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def as_shown(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     respond(talk, request["params"])
     talk.wait_until_idle()
     subject = request["params"]["subject"]
@@ -77,8 +85,8 @@ def as_shown(bench: Bench) -> None:
     expect(calls == [shown_call], f"shown was {shown_call}, what ran is {calls}", request)
 
 
-def first_answer(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def first_answer(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     first = respond(talk, request["params"])
     expect(first["resolved"] is True, "the first answer counts", first)
     talk.server.wait_for(
@@ -91,8 +99,8 @@ def first_answer(bench: Bench) -> None:
     expect(len(calls_of(talk)) == 1, "it runs once", *calls_of(talk))
 
 
-def no_such_answer(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def no_such_answer(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     answer = {name: request["params"][name] for name in ("id", "digest")}
     answer_fields = {"approvalId": answer["id"], "digest": answer["digest"]}
     talk.server.expect_refusal(
@@ -102,13 +110,13 @@ def no_such_answer(bench: Bench) -> None:
     talk.server.expect_refusal(-31021, "approval/respond", other_answer)
 
 
-def rejects(bench: Bench) -> None:
-    ways: list[tuple[str, Callable[[Talk], object]]] = [
+def rejects(runtime: Bench) -> None:
+    ways: list[tuple[str, Callable[[TestSession], object]]] = [
         ("superseded", lambda talk: talk.send("Do not.", delivery="auto")),
         ("interrupted", lambda talk: talk.request("conversation/interrupt")),
     ]
     for by, act in ways:
-        talk, _ = start_waiting_turn(bench)
+        talk, _ = start_waiting_turn(runtime)
         act(talk)
         event = talk.wait("approval.resolved")["event"]
         is_right = event["by"] == by and event["decision"]["effect"] == "reject"
@@ -117,8 +125,8 @@ def rejects(bench: Bench) -> None:
         expect(not calls_of(talk), "nothing may run", *calls_of(talk))
 
 
-def needs_resume(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def needs_resume(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     talk.request("conversation/pause")
     talk.wait("turn.paused")
     expect(respond(talk, request["params"]).get("needsResume") is True, "needsResume is missing")
@@ -132,29 +140,29 @@ def needs_resume(bench: Bench) -> None:
 # A client that can do little
 
 
-def play_bare(bench: Bench) -> tuple[Talk, list[Json]]:
+def play_bare(runtime: Bench) -> tuple[TestSession, list[Json]]:
     """Let a client without features, deltas and events of usage see an action that must wait."""
     events = {"deltas": False, "optOut": ["usage.updated"]}
-    server = bench.open_server(features={}, events=events)
-    talk = bench.talk(call("probe", n=1), script_reply("So ", "be it."), server=server)
+    server = runtime.open_server(features={}, events=events)
+    talk = runtime.talk(call("probe", n=1), script_reply("So ", "be it."), server=server)
     talk.wait_until_idle()
     return talk, list(server.messages)
 
 
-def no_features(bench: Bench) -> None:
-    _, messages = bench.once(play_bare)
+def no_features(runtime: Bench) -> None:
+    _, messages = runtime.once(play_bare)
     requests = [m for m in messages if "method" in m and "id" in m]
     expect(not requests, "the client has set no feature", *requests)
 
 
-def opted_out(bench: Bench) -> None:
-    talk, messages = bench.once(play_bare)
+def opted_out(runtime: Bench) -> None:
+    talk, messages = runtime.once(play_bare)
     optional_messages = [*filter(is_delta, messages), *talk.events("usage.updated")]
     expect(not optional_messages, "the client does not want these", *optional_messages)
 
 
-def nobody_asks(bench: Bench) -> None:
-    talk, _ = bench.once(play_bare)
+def nobody_asks(runtime: Bench) -> None:
+    talk, _ = runtime.once(play_bare)
     event = talk.wait("approval.resolved")["event"]
     is_right = event["by"] == "noClient" and event["decision"]["effect"] == "reject"
     expect(is_right, "it is rejected at once", event)
@@ -165,8 +173,8 @@ def nobody_asks(bench: Bench) -> None:
 NO_IDS: list[Any] = [{}, [], "x"]
 
 
-def open_ids(bench: Bench) -> None:
-    talk = busy(bench)
+def open_ids(runtime: Bench) -> None:
+    talk = busy(runtime)
     params = {"conversationId": talk.id, "content": text("Wait."), "wait": "completed"}
     talk.server.send_request("conversation/sendMessage", params, "open")
     talk.server.expect_refusal(-32600, "conversation/list", {}, "open")
@@ -175,8 +183,8 @@ def open_ids(bench: Bench) -> None:
     expect("result" in answer, "the first is answered as usual", answer)
 
 
-def ids_of_both(bench: Bench) -> None:
-    talk, request = start_waiting_turn(bench)
+def ids_of_both(runtime: Bench) -> None:
+    talk, request = start_waiting_turn(runtime)
     number = f"both-{request['id']}"
     for request_id in (request["id"], number):
         n_before = talk.server.n_answers(request_id)
@@ -185,8 +193,8 @@ def ids_of_both(bench: Bench) -> None:
         expect("result" in answer, "the server has a request open under this id, too", answer)
 
 
-def cancellation(bench: Bench) -> None:
-    talk = bench.start_held_turn()
+def cancellation(runtime: Bench) -> None:
+    talk = runtime.start_held_turn()
     server = talk.server
     waits = talk.post("Wait.", wait="completed")
     ids: list[Any] = [{"id": n} for n in (9999, "x", None, [1], waits)]
@@ -203,35 +211,35 @@ def cancellation(bench: Bench) -> None:
     expect(server.n_answers(waits) == 1, "it is answered once")
 
 
-def in_flight(bench: Bench) -> None:
-    n_allowed = limits_of(bench.server)["requestsInFlight"]
-    talks = [bench.start_held_turn() for _ in range(-(-n_allowed // 30))]
+def in_flight(runtime: Bench) -> None:
+    n_allowed = limits_of(runtime.server)["requestsInFlight"]
+    talks = [runtime.start_held_turn() for _ in range(-(-n_allowed // 30))]
     ids = [talks[n % len(talks)].post("Wait.", wait="completed") for n in range(n_allowed)]
-    error = bench.server.expect_refusal(-31013, "conversation/list")
+    error = runtime.server.expect_refusal(-31013, "conversation/list")
     expect(error.data.get("retryAfterMs", 0) > 0, "retryAfterMs is missing", error.data)
     for talk in talks:
         talk.request("conversation/interrupt", clearQueue=True)
     for request_id in ids:
-        bench.server.answer_to(request_id)
+        runtime.server.answer_to(request_id)
 
 
-def failures_of_tools(bench: Bench) -> None:
+def failures_of_tools(runtime: Bench) -> None:
     def fail(_params: Json) -> Json:
         raise RpcError({"code": -32000, "message": "no network"})
 
-    bench.server.answer("tool/call", fail)
-    talk = bench.talk(call("look", n=1), script_reply("Well."))
+    runtime.server.answer("tool/call", fail)
+    talk = runtime.talk(call("look", n=1), script_reply("Well."))
     turn = talk.wait_until_idle()
     statuses = [each["event"]["item"]["status"] for each in talk.events("item.completed")]
     expect("failed" in statuses, f"the observation says so: {statuses}")
     expect(turn["status"] == "completed", "the turn goes on", turn)
 
 
-def strange_folders(bench: Bench) -> None:
-    folder = bench.project.with_name("another")
+def strange_folders(runtime: Bench) -> None:
+    folder = runtime.project.with_name("another")
     folder.mkdir(exist_ok=True)
     params = {"folders": [folder.as_uri()], "content": text("Hi")}
-    bench.server.expect_refusal(-31001, "conversation/start", params)
+    runtime.server.expect_refusal(-31001, "conversation/start", params)
     expect(not [*folder.iterdir()], f"nothing may be written in {folder}")
 
 

@@ -20,8 +20,8 @@ def _request(request_id: Any, **more: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": UNKNOWN, **more}).encode()
 
 
-def whole_messages(bench: Bench) -> None:
-    server = bench.server
+def whole_messages(runtime: Bench) -> None:
+    server = runtime.server
     for byte in frame(_request("é😀")):
         server.send_raw(bytes([byte]))
     server.is_refusal(-32601, server.answer_to("é😀"), "a message of single bytes")
@@ -42,16 +42,16 @@ HEADERS = (
 )
 
 
-def headers(bench: Bench) -> None:
+def headers(runtime: Bench) -> None:
     for number, header in enumerate(HEADERS):
         name = f"header-é-{number}"
         body = json.dumps({"jsonrpc": "2.0", "id": name, "method": UNKNOWN}, ensure_ascii=False)
-        bench.server.send_raw(header % len(body.encode()) + body.encode())
-        bench.server.is_refusal(-32601, bench.server.answer_to(name), repr(header))
+        runtime.server.send_raw(header % len(body.encode()) + body.encode())
+        runtime.server.is_refusal(-32601, runtime.server.answer_to(name), repr(header))
 
 
-def nothing_else(bench: Bench) -> None:
-    server = bench.open_server()
+def nothing_else(runtime: Bench) -> None:
+    server = runtime.open_server()
     server.request("conversation/list")
     server.request("shutdown")
     server.notify("exit")
@@ -67,15 +67,15 @@ NO_JSON = (
 )
 
 
-def no_json(bench: Bench) -> None:
+def no_json(runtime: Bench) -> None:
     for body in NO_JSON:
-        bench.server.null_refusal(-32700, frame(body), f"the body {body!r}")
+        runtime.server.null_refusal(-32700, frame(body), f"the body {body!r}")
     for header in (b"Content-Length: abc", b"Content-Length: -5", b"X: 1"):
-        bench.server.null_refusal(-32700, header + b"\r\n\r\n", f"the header {header!r}")
+        runtime.server.null_refusal(-32700, header + b"\r\n\r\n", f"the header {header!r}")
 
 
-def too_large(bench: Bench) -> None:
-    server, limit = bench.server, limits_of(bench.server)["maxMessageBytes"]
+def too_large(runtime: Bench) -> None:
+    server, limit = runtime.server, limits_of(runtime.server)["maxMessageBytes"]
     start = b'{"jsonrpc":"2.0","id":"large","method":"no/suchMethod","params":{"x":"'
     just = start.replace(b"large", b"just") + b"x" * (limit - len(start) - 2) + b'"}}'
     server.send_raw(frame(just))
@@ -96,9 +96,9 @@ GARBAGE = (
 )
 
 
-def no_headers(bench: Bench) -> None:
+def no_headers(runtime: Bench) -> None:
     for garbage in GARBAGE:
-        server = bench.start()
+        server = runtime.start()
         with suppress(BrokenPipeError):  # It need not read all of what it refuses.
             server.send_raw(garbage)
         code = server.exit_code()
@@ -106,16 +106,16 @@ def no_headers(bench: Bench) -> None:
         expect(server.stderr.count("\n") == 1, f"one line on stderr, not {server.stderr!r}")
 
 
-def odd_text(bench: Bench) -> None:
-    server = bench.server
+def odd_text(runtime: Bench) -> None:
+    server = runtime.server
     server.send(b'{"jsonrpc":"2.0","id":"first","id":"last","method":"no/suchMethod"}')
     server.is_refusal(-32601, server.answer_to("last"), "a request with two ids")
     server.send(rb'{"jsonrpc":"2.0","id":"a\ud800b \ud83d\ude00","method":"no/suchMethod"}')
     server.is_refusal(-32601, server.answer_to("a\ufffdb 😀"), "half a surrogate pair")
 
 
-def one_answer(bench: Bench) -> None:
-    server = bench.server
+def one_answer(runtime: Bench) -> None:
+    server = runtime.server
     ids = [server.send_request("conversation/list") for _ in range(20)]
     results = [server.answer_to(each) for each in ids]
     server.is_alive()
@@ -124,10 +124,10 @@ def one_answer(bench: Bench) -> None:
         expect(n_answers == 1, f"{n_answers} answers", answer)
 
 
-def ids_come_back(bench: Bench) -> None:
+def ids_come_back(runtime: Bench) -> None:
     for request_id in (0, -1, 1.5, "", "a", "\u0000", 2**53 - 1, "1"):
-        bench.server.send_request(UNKNOWN, request_id=request_id)
-        answer = bench.server.answer_to(request_id)
+        runtime.server.send_request(UNKNOWN, request_id=request_id)
+        answer = runtime.server.answer_to(request_id)
         same = isinstance(answer["id"], str) == isinstance(request_id, str)
         expect(same, f"the id was {request_id!r}", answer)
 
@@ -143,8 +143,8 @@ WRONG_FORMS: tuple[Json, ...] = (
 )
 
 
-def no_message(bench: Bench) -> None:
-    server = bench.server
+def no_message(runtime: Bench) -> None:
+    server = runtime.server
     for body in NO_MESSAGES:
         server.null_refusal(-32600, frame(body), body.decode())
     for request_id in NO_IDS:
@@ -158,8 +158,8 @@ def no_message(bench: Bench) -> None:
     expect(not server.n_answers("b1"), "none of a batch may run")
 
 
-def unknown_names(bench: Bench) -> None:
-    server = bench.server
+def unknown_names(runtime: Bench) -> None:
+    server = runtime.server
     n_before = server.n_answers(None)
     for method in (UNKNOWN, "$/noSuchRequest", "exit", "$/cancelRequest"):
         server.expect_refusal(-32601, method)
@@ -171,8 +171,8 @@ def unknown_names(bench: Bench) -> None:
     expect(server.n_answers(None) == n_before, "nothing of this may be answered")
 
 
-def forms_of_params(bench: Bench) -> None:
-    server = bench.server
+def forms_of_params(runtime: Bench) -> None:
+    server = runtime.server
     forms: list[Json] = [{}, {"params": None}, {"params": []}, {"params": {}}]
     for number, params in enumerate(forms):
         name = f"params-{number}"
@@ -181,20 +181,20 @@ def forms_of_params(bench: Bench) -> None:
         expect("conversations" in part(answer, "result"), f"sent with {params}", answer)
     for wrong in ([1], 1, "x", True):
         server.expect_refusal(-32602, "conversation/list", wrong)
-    bench.start().initialize(params={"capabilities": [], "initializationOptions": []})
+    runtime.start().initialize(params={"capabilities": [], "initializationOptions": []})
 
 
-def unknown_fields(bench: Bench) -> None:
-    bench.server.request("conversation/list", {"noSuchField": 1, "limit": 1})
+def unknown_fields(runtime: Bench) -> None:
+    runtime.server.request("conversation/list", {"noSuchField": 1, "limit": 1})
 
 
-def strict_types(bench: Bench) -> None:
+def strict_types(runtime: Bench) -> None:
     for params in ({"limit": "3"}, {"limit": True}, {"archived": 1}, {"archived": "no"}):
-        bench.server.expect_refusal(-32602, "conversation/list", params)
+        runtime.server.expect_refusal(-32602, "conversation/list", params)
 
 
-def before_initialize(bench: Bench) -> None:
-    server = bench.start()
+def before_initialize(runtime: Bench) -> None:
+    server = runtime.start()
     server.notify("textDocument/didOpen", {"textDocument": {}})
     for method in ("conversation/list", "shutdown", UNKNOWN, "$/x"):
         server.expect_refusal(-32002, method)
@@ -202,34 +202,34 @@ def before_initialize(bench: Bench) -> None:
     server.is_alive()
 
 
-def second_initialize(bench: Bench) -> None:
-    bench.server.expect_refusal(-32600, "initialize", {"capabilities": {}})
-    bench.server.is_alive()
+def second_initialize(runtime: Bench) -> None:
+    runtime.server.expect_refusal(-32600, "initialize", {"capabilities": {}})
+    runtime.server.is_alive()
 
 
-def after_shutdown(bench: Bench) -> None:
-    server = bench.start()
+def after_shutdown(runtime: Bench) -> None:
+    server = runtime.start()
     server.initialize()
     expect(server.request("shutdown") is None, "the result of shutdown is null")
     for method in ("shutdown", "initialize", "conversation/list", UNKNOWN):
         server.expect_refusal(-32600, method)
 
 
-def exit_codes(bench: Bench) -> None:
+def exit_codes(runtime: Bench) -> None:
     for number, with_shutdown in enumerate((True, False)):
-        server = bench.start()
+        server = runtime.start()
         server.initialize()
         if with_shutdown:
             server.request("shutdown")
         server.notify("exit")
         expect(server.exit_code() == number, f"the exit code must be {number}")
-    server = bench.start()
+    server = runtime.start()
     server.notify("exit")
     expect(server.exit_code() == 1, "before `initialize`, the exit code must be 1")
 
 
-def ends(bench: Bench) -> None:
-    server = bench.start()
+def ends(runtime: Bench) -> None:
+    server = runtime.start()
     server.initialize()
     server.is_alive()
     ids = [server.send_request(UNKNOWN) for _ in range(50)]
@@ -237,9 +237,9 @@ def ends(bench: Bench) -> None:
     expect(server.end() == 0, "at the end of input, the exit code must be 0")
     for request_id in ids:
         server.is_refusal(-32601, server.answer_to(request_id), "what came before the end")
-    expect(bench.start().end() == 0, "before `initialize`, the exit code must be 0 as well")
+    expect(runtime.start().end() == 0, "before `initialize`, the exit code must be 0 as well")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        server = bench.start()
+        server = runtime.start()
         server.initialize()
         server.process.send_signal(number)
         expect(server.exit_code() == 0, f"on {number.name}, the exit code must be 0")

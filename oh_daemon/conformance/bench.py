@@ -117,7 +117,7 @@ class Server(Connection):
         return self.exit_code()
 
 
-class Talk:
+class TestSession:
     """One conversation on a server."""
 
     def __init__(self, server: Server, params: Json) -> None:
@@ -198,7 +198,7 @@ class Bench:
         self._env = _environment(home, model.url)
         self._server: Server | None = None
         self._servers: list[Server] = []
-        self._talks: list[Talk] = []
+        self._talks: list[TestSession] = []
         self._outcomes: dict[object, Any] = {}
 
     @property
@@ -234,16 +234,20 @@ class Bench:
         """Return our end of the line to a client, which reads from `read_on` on."""
         return Connection(process, reading=False, within_s=self.within_s)
 
-    def talk(self, *script: Reply | Script, server: Server | None = None, **params: Any) -> Talk:
+    def talk(
+        self, *script: Reply | Script, server: Server | None = None, **params: Any
+    ) -> TestSession:
         """Start a conversation whose first turn the model answers by the script."""
         self.model.play(*script)
         tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
         talk_server = server or self.server
-        talk = Talk(talk_server, talk_server.request("conversation/start", {**tools, **params}))
+        talk = TestSession(
+            talk_server, talk_server.request("conversation/start", {**tools, **params})
+        )
         self._talks.append(talk)
         return talk
 
-    def start_held_turn(self, **params: Any) -> Talk:
+    def start_held_turn(self, **params: Any) -> TestSession:
         """Start a conversation whose model has begun to answer and holds still."""
         talk = self.talk(HOLD, **params)
         self.server.wait_for(lambda m: is_delta(m) and m["params"]["conversationId"] == talk.id)

@@ -55,7 +55,7 @@ OPTIONS = [
 ]
 
 
-class Drive:
+class ClientScenario:
     """One client at work, and what was seen of it, by rule."""
 
     def __init__(self, client: Connection) -> None:
@@ -229,16 +229,16 @@ def _capabilities() -> Json:
     return {**plain, "experimental": experimental}
 
 
-def drive(bench: Bench) -> Drive:
+def drive(runtime: Bench) -> ClientScenario:
     """Run the client once, for all checks."""
-    with _client_of(bench) as client:
-        scenario = Drive(client)
+    with _client_of(runtime) as client:
+        scenario = ClientScenario(client)
         scenario.run()
         return scenario
 
 
 @contextmanager
-def _client_of(bench: Bench) -> Generator[Connection]:
+def _client_of(runtime: Bench) -> Generator[Connection]:
     """Start the client, with a relay as `oh-daemon` first in its PATH; give our end of the line."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         relay, path = Path(folder) / "oh-daemon", str(Path(folder) / "line")
@@ -246,18 +246,18 @@ def _client_of(bench: Bench) -> Generator[Connection]:
         relay.chmod(0o700)
         listener.bind(path)
         listener.listen()
-        listener.settimeout(bench.within_s)
+        listener.settimeout(runtime.within_s)
         words = {"PATH": f"{folder}:{os.environ.get('PATH', '')}", "OH_DAEMON_COMMAND": str(relay)}
-        process = bench.run_beside(words)
+        process = runtime.run_beside(words)
         try:
             line, _ = listener.accept()
             with line, line.makefile("rwb", 0) as both, Path(os.devnull).open("rb") as nothing:
                 pipes = SimpleNamespace(stdin=both, stdout=both, stderr=nothing)
-                yield bench.connection(cast("subprocess.Popen[bytes]", pipes))
+                yield runtime.connection(cast("subprocess.Popen[bytes]", pipes))
                 with suppress(OSError, subprocess.TimeoutExpired):
                     line.shutdown(socket.SHUT_RDWR)
                     # The relay ends with the line, and most clients with the relay.
-                    process.wait(bench.within_s)
+                    process.wait(runtime.within_s)
         except TimeoutError:
             raise Violation("the client has started no `oh-daemon` that is in its PATH") from None
         finally:
@@ -266,8 +266,8 @@ def _client_of(bench: Bench) -> Generator[Connection]:
 
 
 def _parse_check(rule: str) -> Check:
-    def run(bench: Bench) -> None:
-        finding = bench.once(drive).findings.get(rule)
+    def run(runtime: Bench) -> None:
+        finding = runtime.once(drive).findings.get(rule)
         if finding is None:
             raise Skipped("the client has come to nothing that shows it")
         is_met, problem, frames = finding

@@ -5,48 +5,48 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
-from oh_daemon.conformance.bench import Bench, Talk, checks, expect, text
+from oh_daemon.conformance.bench import Bench, TestSession, checks, expect, text
 from oh_daemon.conformance.order_checks import Session, busy, play_session, release
 from oh_daemon.conformance.rpc_process import Json
 from oh_daemon.conformance.scripted_model import HOLD, script_reply
 
 
-def acceptance(bench: Bench) -> None:
-    talk = bench.start_held_turn()
+def acceptance(runtime: Bench) -> None:
+    talk = runtime.start_held_turn()
     expect(not talk.events("turn.completed"), "the model has not answered yet")
     talk.request("conversation/interrupt")
-    bench.model.play(script_reply("At last."))
+    runtime.model.play(script_reply("At last."))
     result = talk.send("And now?", wait="completed")
     expect(result["finalText"] == "At last.", "the answer waits for the end", result)
 
 
-def not_open(bench: Bench) -> None:
+def not_open(runtime: Bench) -> None:
     params = {"conversationId": "no-such-conversation", "content": text("Hi")}
-    bench.server.expect_refusal(-31002, "conversation/sendMessage", params)
+    runtime.server.expect_refusal(-31002, "conversation/sendMessage", params)
 
 
-def starts(bench: Bench) -> None:
-    session = bench.once(play_session)
+def starts(runtime: Bench) -> None:
+    session = runtime.once(play_session)
     first = session.events[0]
     expect(first["event"]["type"] == "conversation.created", "the first event", first)
     messages = [m for m in session.messages if m.get("method") != "conversation/changed"]
     expect("result" in messages[0], "the answer comes first", messages[0])
 
 
-def opens(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def opens(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     results = [talk.request("conversation/open", replay="none") for _ in range(2)]
     n_before, last = len(talk.events()), results[1]["lastSeq"]
-    bench.model.play(script_reply("Again."))
+    runtime.model.play(script_reply("Again."))
     talk.send("Once more.")
     talk.wait_until_idle(2)
     seqs = [each["seq"] for each in talk.events()[n_before:]]
     expect(seqs == list(range(last + 1, last + 1 + len(seqs))), f"lastSeq {last}, then {seqs}")
 
 
-def subscriptions(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def subscriptions(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     talk.request("conversation/unsubscribe")
     n_before = len(talk.events())
@@ -57,22 +57,22 @@ def subscriptions(bench: Bench) -> None:
     expect(last > talk.events()[-1]["seq"], f"lastSeq {last} must count them")
 
 
-def at_rest(bench: Bench) -> None:
-    busy(bench).expect_refusal(-31003, "conversation/close")
+def at_rest(runtime: Bench) -> None:
+    busy(runtime).expect_refusal(-31003, "conversation/close")
 
 
-def blank(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def blank(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     talk.expect_refusal(-32602, "conversation/sendMessage", content=text(" \n"))
-    bench.server.expect_refusal(-32602, "conversation/start", {"content": text("")})
+    runtime.server.expect_refusal(-32602, "conversation/start", {"content": text("")})
     expect(len(talk.events("turn.started")) == 1, "no turn may begin")
 
 
-def deliveries(bench: Bench) -> None:
-    talk = busy(bench)
+def deliveries(runtime: Bench) -> None:
+    talk = busy(runtime)
     effects = [talk.send("Now", delivery=each)["disposition"] for each in ("auto", "queue")]
-    bench.model.play(HOLD)
+    runtime.model.play(HOLD)
     effects.append(talk.send("Stop", delivery="interrupt")["disposition"])
     talk.request("conversation/interrupt", clearQueue=True)
     effects.append(talk.send("Anew")["disposition"])
@@ -82,14 +82,14 @@ def deliveries(bench: Bench) -> None:
     )
 
 
-def other_turn(bench: Bench) -> None:
-    talk = busy(bench)
+def other_turn(runtime: Bench) -> None:
+    talk = busy(runtime)
     params = {"content": text("Hi"), "expectedTurnId": "no-such-turn"}
     talk.expect_refusal(-31005, "conversation/sendMessage", **params)
 
 
-def queued_messages(bench: Bench) -> None:
-    talk = busy(bench)
+def queued_messages(runtime: Bench) -> None:
+    talk = busy(runtime)
     for words in ("Second.", "Third."):
         talk.send(words, delivery="queue")
     release(talk)
@@ -102,22 +102,22 @@ def queued_messages(bench: Bench) -> None:
     expect(words == ["Begin.", "Second.", "Third."], f"the messages are {words}")
 
 
-def interrupts(bench: Bench) -> None:
-    talk = bench.start_held_turn()
+def interrupts(runtime: Bench) -> None:
+    talk = runtime.start_held_turn()
     result = talk.request("conversation/interrupt", turnId="no-such-turn")
     expect(result["status"] == "running", "another turn goes on", result)
-    while bench.model.hung_up.acquire(blocking=False):
+    while runtime.model.hung_up.acquire(blocking=False):
         pass
     result = talk.request("conversation/interrupt", turnId=talk.start_result["turnId"])
     expect(result["status"] == "interrupted", "the turn is over", result)
     turn = talk.events("turn.completed")[0]["event"]["turn"]
     expect(turn["status"] == "interrupted", "it says so", turn)
-    is_over = bench.model.hung_up.acquire(timeout=bench.within_s)
+    is_over = runtime.model.hung_up.acquire(timeout=runtime.within_s)
     expect(is_over, "the connection to the model must be closed")
 
 
-def pauses(bench: Bench) -> None:
-    talk = busy(bench)
+def pauses(runtime: Bench) -> None:
+    talk = busy(runtime)
     talk.request("conversation/pause")
     release(talk)
     talk.wait("turn.paused")
@@ -129,15 +129,15 @@ def pauses(bench: Bench) -> None:
     )
 
 
-def lists_change(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def lists_change(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     talk.request("conversation/unsubscribe")
-    bench.model.play(HOLD)
+    runtime.model.play(HOLD)
     talk.send("Go on.")
     expected_changes = [("created", ""), ("updated", "idle"), ("updated", "running")]
     for change, status in expected_changes:
-        bench.server.wait_for(
+        runtime.server.wait_for(
             lambda m, change=change, status=status: (
                 m.get("method") == "conversation/changed"
                 and m["params"]["conversation"]["id"] == talk.id
@@ -147,12 +147,12 @@ def lists_change(bench: Bench) -> None:
         )
 
 
-def pages(bench: Bench) -> None:
+def pages(runtime: Bench) -> None:
     for _ in range(2):
-        bench.talk(script_reply("Hello.")).wait_until_idle()
-    first = bench.server.request("conversation/list", {"limit": 1})
+        runtime.talk(script_reply("Hello.")).wait_until_idle()
+    first = runtime.server.request("conversation/list", {"limit": 1})
     more = {"limit": 1, "cursor": first["nextCursor"]}
-    second = bench.server.request("conversation/list", more)
+    second = runtime.server.request("conversation/list", more)
     lists = [first["conversations"], second["conversations"]]
     expect([len(each) for each in lists] == [1, 1], "one each", first, second)
     expect(lists[0][0]["id"] != lists[1][0]["id"], "the next page goes on", first, second)
@@ -161,9 +161,9 @@ def pages(bench: Bench) -> None:
 # Replay, and repeated requests
 
 
-def replays(bench: Bench) -> None:
-    session = bench.once(play_session)
-    talk = _again(bench, session)
+def replays(runtime: Bench) -> None:
+    session = runtime.once(play_session)
+    talk = _again(runtime, session)
     params: Json = {"replay": "events", "afterSeq": 0, "limit": 500}
     records = talk.request("conversation/open", **params)["events"]
     for live, record in zip(session.events, records, strict=False):
@@ -176,14 +176,14 @@ def _record(live: Json) -> Json:
     return {key: live[key] for key in live if key not in {"conversationId", "epoch"}}
 
 
-def _again(bench: Bench, session: Session) -> Talk:
+def _again(runtime: Bench, session: Session) -> TestSession:
     """Return the conversation of a session on the present server."""
-    return Talk(bench.server, session.talk.start_result)
+    return TestSession(runtime.server, session.talk.start_result)
 
 
-def pages_of_events(bench: Bench) -> None:
-    session = bench.once(play_session)
-    talk = _again(bench, session)
+def pages_of_events(runtime: Bench) -> None:
+    session = runtime.once(play_session)
+    talk = _again(runtime, session)
     seqs: list[int] = []
     is_more = True
     while is_more:
@@ -201,8 +201,8 @@ def pages_of_events(bench: Bench) -> None:
     expect(kinds == ["turn.started"] * len(session.turns), f"of the type turn.started: {kinds}")
 
 
-def repeated_requests(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def repeated_requests(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     first, second = (talk.send("Twice.", clientRequestId="k1") for _ in range(2))
     talk.wait_until_idle(2)
@@ -211,33 +211,33 @@ def repeated_requests(bench: Bench) -> None:
     expect(n_turns == 2, f"{n_turns} turns have begun")  # noqa: PLR2004
 
 
-def other_params(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def other_params(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     talk.send("This.", clientRequestId="k2")
     params = {"content": text("That."), "clientRequestId": "k2"}
     talk.expect_refusal(-31016, "conversation/sendMessage", **params)
 
 
-def repeated_starts(bench: Bench) -> None:
+def repeated_starts(runtime: Bench) -> None:
     name = uuid4().hex
-    first, second = (bench.talk(script_reply("Hello."), clientRequestId=name) for _ in range(2))
+    first, second = (runtime.talk(script_reply("Hello."), clientRequestId=name) for _ in range(2))
     is_right = first.id == second.id and second.start_result.get("duplicate") is True
     expect(is_right, "the second is the first", first.start_result, second.start_result)
     first.wait_until_idle()
     first.send("The same id, another method.", clientRequestId=name)
 
 
-def repeated_messages(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def repeated_messages(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     first, second = (talk.send("Twice.", clientMessageId="k4") for _ in range(2))
     is_right = second.get("duplicate") and first["messageId"] == second["messageId"]
     expect(is_right, "the second repeats the first", first, second)
 
 
-def repeated_waits(bench: Bench) -> None:
-    talk = busy(bench)
+def repeated_waits(runtime: Bench) -> None:
+    talk = busy(runtime)
     params: Json = {"wait": "completed", "delivery": "queue", "clientRequestId": "k5"}
     first = talk.post("Wait.", **params)
     second = talk.send("Wait.", **params)

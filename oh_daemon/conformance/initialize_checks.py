@@ -47,14 +47,14 @@ FIELD_CODES = {
 }
 
 
-def our_block(bench: Bench) -> None:
-    block = block_of(bench.server)
+def our_block(runtime: Bench) -> None:
+    block = block_of(runtime.server)
     expect(block["protocolVersion"]["major"] == 1, "the major version is 1", block)
     expect(bool(block["methods"]) and bool(block["notifications"]), "both lists", block)
 
 
-def other_versions(bench: Bench) -> None:
-    server = bench.start()
+def other_versions(runtime: Bench) -> None:
+    server = runtime.start()
     params = {"protocolVersion": {"major": 2, "minor": 0}}
     for place in (
         {"initializationOptions": {"ohDaemon": params}},
@@ -66,20 +66,22 @@ def other_versions(bench: Bench) -> None:
     server.initialize(protocolVersion={"major": 1})
 
 
-def core_methods(bench: Bench) -> None:
-    block = block_of(bench.server)
+def core_methods(runtime: Bench) -> None:
+    block = block_of(runtime.server)
     names = {f"conversation/{name}" for name in CORE_METHODS}
     names |= {"approval/list", "approval/respond", "input/respond"}
     missing_names = (names - {*block["methods"]}) | (CORE_NOTIFICATIONS - {*block["notifications"]})
     expect(not missing_names, f"the core has {sorted(missing_names)} too", block)
     for method in sorted(names):
-        answer = bench.server.answer_to(bench.server.send_request(method, {"conversationId": "no"}))
+        answer = runtime.server.answer_to(
+            runtime.server.send_request(method, {"conversationId": "no"})
+        )
         code = part(answer, "error").get("code")
         expect(code != NO_METHOD, f"{method} is listed and must be served", answer)
 
 
-def understood(bench: Bench) -> None:
-    server = bench.start()
+def understood(runtime: Bench) -> None:
+    server = runtime.start()
     features = {**FEATURES, "noSuchFeature": True}
     server.initialize(features=features, settings={"noSuchSetting": 1})
     names = block_of(server)["understood"]
@@ -99,86 +101,86 @@ WRONG_TYPES: dict[str, Json] = {
 }
 
 
-def wrong_types(bench: Bench) -> None:
-    server = bench.start()
+def wrong_types(runtime: Bench) -> None:
+    server = runtime.start()
     for path, params in WRONG_TYPES.items():
         error = server.expect_refusal(-32602, "initialize", params)
         expect(error.data["errors"][0]["path"] == path, f"the path is {path}", error.data)
     server.initialize()
 
 
-def encodings(bench: Bench) -> None:
+def encodings(runtime: Bench) -> None:
     for offer, best in (
         ([], "utf-16"),
         (["utf-32", "utf-8"], "utf-32"),
         (["utf-7", 5, "utf-8", "utf-16"], "utf-8"),
     ):
-        server = bench.start()
+        server = runtime.start()
         server.initialize(params={"capabilities": {"general": {"positionEncodings": offer}}})
         encoding = server.capabilities["positionEncoding"]
         expect(encoding == best, f"{encoding} for {offer}, not {best}")
 
 
-def limits(bench: Bench) -> None:
-    block_limits = limits_of(bench.server)
+def limits(runtime: Bench) -> None:
+    block_limits = limits_of(runtime.server)
     for name in ("maxMessageBytes", "requestsInFlight", "textPartBytes", "queuedMessages"):
         expect(isinstance(block_limits.get(name), int), f"{name} is missing", block_limits)
 
 
-def field_too_large(bench: Bench) -> None:
-    words = "x" * (limits_of(bench.server)["textPartBytes"] + 1)
-    bench.server.expect_refusal(-32602, "conversation/start", {"content": text(words)})
+def field_too_large(runtime: Bench) -> None:
+    words = "x" * (limits_of(runtime.server)["textPartBytes"] + 1)
+    runtime.server.expect_refusal(-32602, "conversation/start", {"content": text(words)})
 
 
-def kinds_of_errors(bench: Bench) -> None:
-    for answer in _errors(bench):
+def kinds_of_errors(runtime: Bench) -> None:
+    for answer in _errors(runtime):
         error = answer["error"]
         kind = KINDS.get(error["code"])
         expect(error["data"]["kind"] == kind, f"the kind must be {kind}", answer)
         expect(len(error["message"].split()) > 1, "the message must be a sentence", answer)
 
 
-def retryable(bench: Bench) -> None:
-    for answer in _errors(bench):
+def retryable(runtime: Bench) -> None:
+    for answer in _errors(runtime):
         expect(isinstance(answer["error"]["data"].get("retryable"), bool), "it is not", answer)
 
 
-def fields_of_errors(bench: Bench) -> None:
+def fields_of_errors(runtime: Bench) -> None:
     for path, params in (("limit", {"limit": "3"}), ("limit", {"limit": -1})):
-        [error] = bench.server.expect_refusal(-32602, "conversation/list", params).data["errors"]
+        [error] = runtime.server.expect_refusal(-32602, "conversation/list", params).data["errors"]
         is_right = error["path"] == path and error["code"] in FIELD_CODES and error["message"]
         expect(is_right, f"requests was {params}", error)
 
 
-def values_are_private(bench: Bench) -> None:
-    error = bench.server.expect_refusal(-32602, "conversation/list", {"limit": "hunter2-hunter2"})
+def values_are_private(runtime: Bench) -> None:
+    error = runtime.server.expect_refusal(-32602, "conversation/list", {"limit": "hunter2-hunter2"})
     expect("hunter2" not in str(error), "the value is in the error", str(error))
 
 
-def meta(bench: Bench) -> None:
-    bench.server.request("conversation/list", {"_meta": {"limit": "x"}, "limit": 1})
-    bench.start().initialize(_meta={"x": 1}, features={"_meta": {}})
+def meta(runtime: Bench) -> None:
+    runtime.server.request("conversation/list", {"_meta": {"limit": "x"}, "limit": 1})
+    runtime.start().initialize(_meta={"x": 1}, features={"_meta": {}})
 
 
-def vendors(bench: Bench) -> None:
-    server = bench.start()
+def vendors(runtime: Bench) -> None:
+    server = runtime.start()
     server.initialize(features={**FEATURES, "_acmeTicket": True}, settings={"_acme": 1}, _acme={})
     unknown = block_of(server)["understood"]["unknown"]
     expect(not unknown, f"these are no mistakes: {unknown}")
     server.expect_refusal(-32601, "_acme/ticket")
 
 
-def unknown_values(bench: Bench) -> None:
+def unknown_values(runtime: Bench) -> None:
     params = {"conversationId": "no", "content": text("Hi"), "delivery": "someday"}
-    error = bench.server.expect_refusal(-32602, "conversation/sendMessage", params)
+    error = runtime.server.expect_refusal(-32602, "conversation/sendMessage", params)
     codes = [each["code"] for each in error.data["errors"]]
     expect(codes == ["unknown"], f"the codes are {codes}", error.data)
-    bench.start().initialize(client={"kind": "someday"})
+    runtime.start().initialize(client={"kind": "someday"})
 
 
-def _errors(bench: Bench) -> list[Json]:
+def _errors(runtime: Bench) -> list[Json]:
     """Return answers that are errors, of several kinds."""
-    server = bench.server
+    server = runtime.server
     requests: list[tuple[str, Any]] = [
         (UNKNOWN, {}),
         ("conversation/list", {"limit": "3"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta
+from oh_daemon.conformance.bench import Bench, TestSession, checks, expect, is_delta
 from oh_daemon.conformance.ordering import TRANSITIONS
 from oh_daemon.conformance.rpc_process import Json, NoAnswer, part
 from oh_daemon.conformance.scripted_model import call, script_reply
@@ -28,15 +28,15 @@ def leave_open(_params: Json) -> Any:
     raise NoAnswer
 
 
-def busy(bench: Bench, **params: Any) -> Talk:
+def busy(runtime: Bench, **params: Any) -> TestSession:
     """Start a conversation whose turn goes on until `release`: a tool of the client runs."""
-    bench.server.answer("tool/call", leave_open)
-    talk = bench.talk(call("look", n=1), **params)
+    runtime.server.answer("tool/call", leave_open)
+    talk = runtime.talk(call("look", n=1), **params)
     talk.expect_request("tool/call")
     return talk
 
 
-def release(talk: Talk) -> None:
+def release(talk: TestSession) -> None:
     talk.server.send(
         {"jsonrpc": "2.0", "id": talk.expect_request("tool/call")["id"], "result": RESULT}
     )
@@ -46,7 +46,7 @@ def release(talk: Talk) -> None:
 class Session:
     """Two turns, of which the second asks for approval, and all that came of them."""
 
-    talk: Talk
+    talk: TestSession
     turns: list[Json]
     messages: list[Json]
     violations: list[tuple[str, Json]]
@@ -60,14 +60,14 @@ class Session:
         return [m["params"] for m in self.messages if is_delta(m)]
 
 
-def play_session(bench: Bench) -> Session:
-    server = bench.server
+def play_session(runtime: Bench) -> Session:
+    server = runtime.server
     server.answer("approval/request", allow)
     server.answer("tool/call", lambda _params: RESULT)
     n_messages, n_before = len(server.messages), len(server.ordering.violations)
-    talk = bench.talk(script_reply("One ", "two ", "three."))
+    talk = runtime.talk(script_reply("One ", "two ", "three."))
     turns = [talk.wait_until_idle()]
-    bench.model.play(call("look", n=1), call("probe", n=2), script_reply("It is done."))
+    runtime.model.play(call("look", n=1), call("probe", n=2), script_reply("It is done."))
     talk.send("Go on.", clientRequestId="session-2")
     turns.append(talk.wait_until_idle(2))
     messages = [each for each in server.messages[n_messages:] if _is_about(each, talk.id)]
@@ -80,8 +80,8 @@ def _is_about(message: Json, conversation: str) -> bool:
     return conversation in {params.get("conversationId"), of_start}
 
 
-def _in_order(bench: Bench, rule: str) -> Session:
-    session = bench.once(play_session)
+def _in_order(runtime: Bench, rule: str) -> Session:
+    session = runtime.once(play_session)
     for violation, message in session.violations:
         expect(not violation.startswith(f"{rule}:"), violation, message)
     return session
@@ -90,36 +90,36 @@ def _in_order(bench: Bench, rule: str) -> Session:
 # Order
 
 
-def seq(bench: Bench) -> None:
-    events = _in_order(bench, "O1").events
+def seq(runtime: Bench) -> None:
+    events = _in_order(runtime, "O1").events
     expect(events[0]["seq"] == 1, "the first is 1", events[0])
 
 
-def answers_first(bench: Bench) -> None:
-    _in_order(bench, "O3")
+def answers_first(runtime: Bench) -> None:
+    _in_order(runtime, "O3")
 
 
-def items(bench: Bench) -> None:
-    session = _in_order(bench, "O4")
+def items(runtime: Bench) -> None:
+    session = _in_order(runtime, "O4")
     expect(session.deltas, "text must come in deltas while it is written")
 
 
-def approvals_in_order(bench: Bench) -> None:
-    session = _in_order(bench, "O5")
+def approvals_in_order(runtime: Bench) -> None:
+    session = _in_order(runtime, "O5")
     kinds = [each["event"]["type"] for each in session.events]
     expect("approval.requested" in kinds and "approval.resolved" in kinds, f"{kinds}")
 
 
-def ends_of_turns(bench: Bench) -> None:
-    session = _in_order(bench, "O6")
+def ends_of_turns(runtime: Bench) -> None:
+    session = _in_order(runtime, "O6")
     texts = [turn.get("finalText") for turn in session.turns]
     is_right = texts == ["One two three.", "It is done."]
     expect(is_right, f"the final texts are {texts}", *session.turns)
     expect({turn["status"] for turn in session.turns} == {"completed"}, "both have completed")
 
 
-def status_follows(bench: Bench) -> None:
-    session = bench.once(play_session)
+def status_follows(runtime: Bench) -> None:
+    session = runtime.once(play_session)
     for each in session.events:
         is_right = each["event"]["type"] != "status.changed" or "turnId" not in each
         expect(is_right, "it carries no turnId", each)
@@ -128,15 +128,15 @@ def status_follows(bench: Bench) -> None:
     expect(is_first, f"a turn's start precedes its status: {kinds}")
 
 
-def arrival_order(bench: Bench) -> None:
-    talk = busy(bench)
+def arrival_order(runtime: Bench) -> None:
+    talk = busy(runtime)
     ids = [talk.post(f"Number {number}", delivery="queue") for number in range(5)]
     positions = [talk.server.result_of(each)["queuePosition"] for each in ids]
     expect(positions == [0, 1, 2, 3, 4], f"the positions are {positions}")
 
 
-def offsets(bench: Bench) -> None:
-    session = _in_order(bench, "delta")
+def offsets(runtime: Bench) -> None:
+    session = _in_order(runtime, "delta")
     text_by_id = {
         each["event"]["item"]["id"]: each["event"]["item"].get("text", "")
         for each in session.events
@@ -148,8 +148,8 @@ def offsets(bench: Bench) -> None:
         expect(piece == delta["text"], f"the item has {piece!r} there", delta)
 
 
-def absent_fields(bench: Bench) -> None:
-    for message in bench.once(play_session).messages:
+def absent_fields(runtime: Bench) -> None:
+    for message in runtime.once(play_session).messages:
         expect("null" not in _constants(message), "a field is null", message)
 
 
@@ -160,9 +160,9 @@ def _constants(value: Any) -> set[str]:
     return {"null"} if value is None else set()
 
 
-def statuses(bench: Bench) -> None:
+def statuses(runtime: Bench) -> None:
     now = "idle"
-    for each in bench.once(play_session).events:
+    for each in runtime.once(play_session).events:
         event = each["event"]
         if event["type"] == "status.changed":
             is_right = event["from"] == now and event["to"] in TRANSITIONS.get(now, ())
@@ -171,8 +171,8 @@ def statuses(bench: Bench) -> None:
     expect(now in {"idle", "finished"}, f"at the end it is {now}")
 
 
-def reasons(bench: Bench) -> None:
-    talk = busy(bench)
+def reasons(runtime: Bench) -> None:
+    talk = busy(runtime)
     talk.request("conversation/pause", when="now")
     talk.server.wait_for_event(
         lambda each: each["conversationId"] == talk.id and each["event"].get("to") == "paused"

@@ -15,7 +15,7 @@ from oh_daemon.conformance.bench import (
     TOOL,
     Bench,
     Skipped,
-    Talk,
+    TestSession,
     block_of,
     checks,
     expect,
@@ -48,37 +48,37 @@ class Crash:
     """Events of the first after the restart."""
 
 
-def play_crash(bench: Bench) -> Crash:
-    one = bench.open_server()
+def play_crash(runtime: Bench) -> Crash:
+    one = runtime.open_server()
     for method in ("approval/request", "tool/call"):
         one.answer(method, leave_open)
     name = uuid4().hex
-    first = bench.talk(call("probe", n=1), server=one, clientRequestId=name)
+    first = runtime.talk(call("probe", n=1), server=one, clientRequestId=name)
     approval = first.expect_request()["params"]
     one.wait_for_event(
         lambda each: each["conversationId"] == first.id and each["event"].get("to") == "waiting"
     )
-    second = bench.talk(call("look", n=2), server=one)
+    second = runtime.talk(call("look", n=2), server=one)
     second.expect_request("tool/call")
     one.kill()
     before = {each.id: each.events() for each in (first, second)}
-    return _after(bench, name, first, second, before, approval)
+    return _after(runtime, name, first, second, before, approval)
 
 
 def _after(
-    bench: Bench,
+    runtime: Bench,
     name: str,
-    first: Talk,
-    second: Talk,
+    first: TestSession,
+    second: TestSession,
     before: dict[str, list[Json]],
     approval: Json,
 ) -> Crash:
-    bench.model.play(script_reply("It is done."))
-    two = bench.open_server()
+    runtime.model.play(script_reply("It is done."))
+    two = runtime.open_server()
     two.answer("approval/request", leave_open)
     two.answer("tool/call", lambda _params: RESULT)
     tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
-    first_talk, second_talk = (Talk(two, each.start_result) for each in (first, second))
+    first_talk, second_talk = (TestSession(two, each.start_result) for each in (first, second))
     params: Json = {"afterSeq": 0, "replay": "events", "limit": 500}
     more = {**params, "clientTools": tools["clientTools"]}
     answer_by_id = {
@@ -107,8 +107,8 @@ def _after(
     )
 
 
-def logged_first(bench: Bench) -> None:
-    crash = bench.once(play_crash)
+def logged_first(runtime: Bench) -> None:
+    crash = runtime.once(play_crash)
     for conversation, events in crash.before.items():
         records = [json.dumps(each) for each in crash.open_results[conversation]["events"]]
         for live in events:
@@ -116,8 +116,8 @@ def logged_first(bench: Bench) -> None:
             expect(json.dumps(record) in records, "this event is not in the log", live)
 
 
-def seq_goes_on(bench: Bench) -> None:
-    crash = bench.once(play_crash)
+def seq_goes_on(runtime: Bench) -> None:
+    crash = runtime.once(play_crash)
     last, seqs = (
         crash.open_results[crash.waiting_id]["lastSeq"],
         [each["seq"] for each in crash.after],
@@ -129,14 +129,14 @@ def seq_goes_on(bench: Bench) -> None:
     expect(is_right and seqs, f"lastSeq was {last}, then came {seqs}")
 
 
-def same_epoch(bench: Bench) -> None:
-    crash = bench.once(play_crash)
+def same_epoch(runtime: Bench) -> None:
+    crash = runtime.once(play_crash)
     epochs = {each["epoch"] for each in (*crash.before[crash.waiting_id], *crash.after)}
     expect(len(epochs) == 1, f"no record was lost, and the epochs are {epochs}")
 
 
-def outcome_unknown(bench: Bench) -> None:
-    crash = bench.once(play_crash)
+def outcome_unknown(runtime: Bench) -> None:
+    crash = runtime.once(play_crash)
     opened_id = crash.open_results[crash.running_id]
     ends = [
         e["event"]["item"] for e in opened_id["events"] if e["event"]["type"] == "item.completed"
@@ -151,8 +151,8 @@ def outcome_unknown(bench: Bench) -> None:
     expect(not again, "it may not run again", *again)
 
 
-def survives(bench: Bench) -> None:
-    crash = bench.once(play_crash)
+def survives(runtime: Bench) -> None:
+    crash = runtime.once(play_crash)
     ids = [each["id"] for each in crash.open_results[crash.waiting_id]["pending"]]
     expect(ids == [crash.approval["id"]], f"pending are {ids}", crash.approval)
     same = [each["id"] == crash.approval["id"] for each in (crash.question, crash.approval)]
@@ -167,10 +167,10 @@ def survives(bench: Bench) -> None:
     expect(len(crash.calls) == 1, "then the action runs", *crash.calls)
 
 
-def other_process(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def other_process(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
-    other_server = bench.open_server()
+    other_server = runtime.open_server()
     request_params = {"conversationId": talk.id}
     answer = other_server.answer_to(other_server.send_request("conversation/open", request_params))
     if "result" in answer:
@@ -182,8 +182,8 @@ def other_process(bench: Bench) -> None:
     expect(error.data.get("lock"), "it has the process that has the log open", answer)
 
 
-def repeated_start(bench: Bench) -> None:
-    again = bench.once(play_crash).again
+def repeated_start(runtime: Bench) -> None:
+    again = runtime.once(play_crash).again
     expect(again.get("duplicate") is True, "this repeats the start before the kill", again)
 
 
@@ -209,10 +209,10 @@ def needing(*methods: str) -> Callable[[Callable[[Bench], None]], Callable[[Benc
 
     def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
         @wraps(check)
-        def run(bench: Bench) -> None:
-            if missing_methods := {*methods} - {*block_of(bench.server)["methods"]}:
+        def run(runtime: Bench) -> None:
+            if missing_methods := {*methods} - {*block_of(runtime.server)["methods"]}:
                 raise Skipped(f"the server has no {' and no '.join(sorted(missing_methods))}")
-            check(bench)
+            check(runtime)
 
         return run
 
@@ -220,8 +220,8 @@ def needing(*methods: str) -> Callable[[Callable[[Bench], None]], Callable[[Benc
 
 
 @needing("conversation/delete")
-def deletes(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."))
+def deletes(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     for _ in range(2):
         talk.request("conversation/delete")
@@ -229,8 +229,8 @@ def deletes(bench: Bench) -> None:
 
 
 @needing("conversation/update")
-def updates(bench: Bench) -> None:
-    talk = bench.talk(script_reply("Hello."), title="The first title")
+def updates(runtime: Bench) -> None:
+    talk = runtime.talk(script_reply("Hello."), title="The first title")
     talk.wait_until_idle()
     talk.request("conversation/update", tags=["a"])
     info = talk.request("conversation/update", archived=True)["conversation"]
@@ -239,21 +239,21 @@ def updates(bench: Bench) -> None:
 
 
 @needing("conversation/ask")
-def asks_aside(bench: Bench) -> None:
+def asks_side_question(runtime: Bench) -> None:
     """A question beside the work is answered by the model and leaves no item."""
-    talk = bench.talk(script_reply("Hello."))
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     n_before = len(talk.events("item.completed"))
-    bench.model.play(script_reply("Because."))
+    runtime.model.play(script_reply("Because."))
     result = talk.request("conversation/ask", question="Why?")
     expect(result["text"] == "Because.", "the answer is the model's", result)
     expect(len(talk.events("item.completed")) == n_before, "it leaves no item")
 
 
 @needing("conversation/fork")
-def forks(bench: Bench) -> None:
+def forks(runtime: Bench) -> None:
     """A fork is a conversation of its own, and the original does not change."""
-    talk = bench.talk(script_reply("Hello."))
+    talk = runtime.talk(script_reply("Hello."))
     talk.wait_until_idle()
     fork = talk.request("conversation/fork")["conversation"]
     expect(fork["id"] != talk.id, "a fork is a conversation of its own", fork)
@@ -263,5 +263,10 @@ def forks(bench: Bench) -> None:
 
 MODULES = checks(
     "modules",
-    {"C15": deletes, "C16": updates, "conversation/ask": asks_aside, "conversation/fork": forks},
+    {
+        "C15": deletes,
+        "C16": updates,
+        "conversation/ask": asks_side_question,
+        "conversation/fork": forks,
+    },
 )

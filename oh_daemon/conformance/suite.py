@@ -99,16 +99,16 @@ def run(
     home = tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True)
     with home as folder, ScriptedModel() as model:
         more = {"popen": popen} if popen else {}
-        bench = Bench(argv, Path(folder).resolve(), model, within_s=within_s, **more)
+        runtime = Bench(argv, Path(folder).resolve(), model, within_s=within_s, **more)
         try:
             for check in checks:
-                outcome = _run_check(check, bench)
-                bench.tidy(has_failed=outcome.status == "failed")
+                outcome = _run_check(check, runtime)
+                runtime.tidy(has_failed=outcome.status == "failed")
                 yield outcome
-                if outcome.status == "failed" and not bench.has_heard and suite != "client":
+                if outcome.status == "failed" and not runtime.has_heard and suite != "client":
                     return
         finally:
-            bench.tidy(has_failed=True)
+            runtime.tidy(has_failed=True)
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
@@ -121,17 +121,17 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, f"{sum(outcome.seconds for outcome in outcomes):.1f} s"])
 
 
-def _run_check(check: Check, bench: Bench) -> Outcome:
+def _run_check(check: Check, runtime: Bench) -> Outcome:
     start = time.monotonic()
     status, problem, frames = "passed", "", list[str]()
     try:
-        check.run(bench)
+        check.run(runtime)
     except Skipped as exc:
         status, problem = "skipped", str(exc)
     except WRONG as exc:
         status, problem = "failed", f"{exc}" if str(exc) else type(exc).__name__
         shown_frames = exc.frames if isinstance(exc, Violation) else ()
-        frames = [_frame(each) for each in shown_frames] or bench.trace()
+        frames = [_frame(each) for each in shown_frames] or runtime.trace()
     seconds = round(time.monotonic() - start, 3)
     return Outcome(check.id, check.profile, status, rule_of(check), problem, frames, seconds)
 

@@ -62,7 +62,7 @@ def context_search(  # noqa: PLR0913 - a handler names each part that it takes.
     search = _Search(
         params,
         Query(params.query),
-        (live.workbench.folders.folders if live else ()) or folders,
+        (live.runtime.folders.folders if live else ()) or folders,
         cancel,
         conversations,
         find_skills,

@@ -15,7 +15,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import ExposedSecrets
 from oh_daemon.conversations.isolation import files_of
 from oh_daemon.conversations.sandboxes import SharedSandbox
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.browser.browser import Browser
 from oh_daemon.features.budget.budget import Budget
 from oh_daemon.features.checkpoints.checkpoints import Checkpoints
@@ -69,7 +69,7 @@ _TEXT_UNSAVED = (
 )
 
 
-class Workbench:
+class ConversationRuntime:
     """The folders, documents, shells and tools of one conversation."""
 
     def __init__(
@@ -77,16 +77,16 @@ class Workbench:
         context: ConversationContext,
         log: EventLog,
         folders: Sequence[Path],
-        recipe: Recipe,
+        config: AgentConfig,
         conversation: Conversation | None = None,
     ) -> None:
         """Without a `conversation`, there is no view: that is enough for a list of the tools."""
         self._conversation = conversation
-        owner_id = owner_of(conversation, recipe) if conversation else ""
+        owner_id = owner_of(conversation, config) if conversation else ""
         services, client = context.services, context.client
         is_own_log = not isinstance(log, LogFile) or services.own_logs.has(log.folder)
         sandbox = context.user.sandbox.level(folders) if folders and owner_id else None
-        files = files_of(context, log, tuple(folders), owner_id, sandbox, recipe.isolated)
+        files = files_of(context, log, tuple(folders), owner_id, sandbox, config.isolated)
         shared_sandbox = files.shared_sandbox
         self.keep, self.disk = files.keep, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
@@ -127,11 +127,11 @@ class Workbench:
         self._patching: Sequence[Tool] = ()
         self._looking: Sequence[Tool] = ()
         ask_tools: list[Tool] = [AskTool()] if client.is_attended() else []
-        tools: list[Tool] = [*ask_tools, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
+        tools: list[Tool] = [*ask_tools, TodoTool(), ThinkTool(), FinishTool(config.result_schema)]
         if folders:
             tools = [*self._workspace_tools(context), *tools]
-        self._filter = recipe.tool_filter
-        self._own_tools, self._more_tools = tools, recipe.more_tools
+        self._filter = config.tool_filter
+        self._own_tools, self._more_tools = tools, config.more_tools
         self.tools: Mapping[str, Tool] = {}
         self.features = self._make_features(context, folders, is_own_log=is_own_log)
         """In the order of their tools, texts and notices."""
@@ -364,10 +364,10 @@ def _memory(context: ConversationContext, folders: Sequence[Path]) -> Memory:
     return Memory(notes, is_allowed, lambda: context.services.clock.now()[:10])
 
 
-def owner_of(conversation: Conversation, recipe: Recipe) -> str:
+def owner_of(conversation: Conversation, config: AgentConfig) -> str:
     """Return the id of the conversation whose view and client tools this one uses."""
     # The log of a new sub-agent does not name its parent yet.
-    parent_id = recipe.parent.id if recipe.parent else conversation.state.parent_id
+    parent_id = config.parent.id if config.parent else conversation.state.parent_id
     return parent_id or conversation.id
 
 

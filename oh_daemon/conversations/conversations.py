@@ -1,7 +1,8 @@
 """The conversations of one process: starts, opens, finds, lists, closes and deletes them.
 
-A `Live` conversation is at work here; all others are logs that `storage/catalog` finds. Those that
-touch the disk block for some milliseconds: call them on a worker thread, never on the main loop.
+A `OpenConversation` conversation is at work here; all others are logs that `storage/catalog` finds.
+Those that touch the disk block for some milliseconds: call them on a worker thread, never on the
+main loop.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from oh_daemon.conversations.description import describe, describe_state, plan_u
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.isolation import with_isolation
 from oh_daemon.conversations.listing import catalogs_of, list_summaries
-from oh_daemon.conversations.open_conversation import Here, Live, LogWithState
+from oh_daemon.conversations.open_conversation import (
+    LogWithState,
+    OpenConversation,
+    OpenConversations,
+)
 from oh_daemon.conversations.opening import (
     begin_again,
     closed_on_failure,
+    config_for_foreign,
     new_log,
-    recipe_for_foreign,
     replay_into,
     require_usable,
     working_folders,
 )
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.approval.policy import check_options, option_pickers
 from oh_daemon.features.attachments.images import require_sight
 from oh_daemon.kernel.conversation import Conversation
@@ -62,23 +67,25 @@ _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeEr
 """What opening a log raises when the log is damaged beyond use."""
 
 
-Equip: TypeAlias = "Callable[[Conversations, Conversation, Sequence[Path], Recipe], Recipe]"
+Equip: TypeAlias = (
+    "Callable[[Conversations, Conversation, Sequence[Path], AgentConfig], AgentConfig]"
+)
 
 
 class Conversations:
     """Thread-safe. One per client."""
 
     def __init__(
-        self, context: ConversationContext, equip: Equip, here: Here | None = None
+        self, context: ConversationContext, equip: Equip, here: OpenConversations | None = None
     ) -> None:
-        """`equip` adds tools to a recipe; with `here`, these are the conversations of others."""
+        """`equip` adds tools to a recipe; with `open_conversations`, these are the conversations of others."""
         self.context = context
         self._equip = equip
-        self.here = here or Here()
-        self._lock, self._live, self._followed_logs = (
-            self.here.lock,
-            self.here.live,
-            self.here.followed_logs,
+        self.open_conversations = here or OpenConversations()
+        self._lock, self._open_conversations, self._followed_logs = (
+            self.open_conversations.lock,
+            self.open_conversations.live,
+            self.open_conversations.followed_logs,
         )
         self._entries: dict[str, Entry] = {}
 
@@ -88,10 +95,10 @@ class Conversations:
         folders: Sequence[Path],
         *,
         conversation_id: str | None = None,
-        recipe: Recipe | None = None,
+        config: AgentConfig | None = None,
         cause: e.Cause | None = None,
         at_work: bool = True,
-    ) -> Live:
+    ) -> OpenConversation:
         """Create a conversation and its worker. Raises `UserError` or `StorageError`."""
         self._require_room()
         user, mask = self.context.user, self.context.services.masker.mask
@@ -103,14 +110,14 @@ class Conversations:
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
-        recipe = recipe or Recipe(
+        config = config or AgentConfig(
             instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
         )
-        recipe = with_isolation(recipe, self.context, folders, is_isolated=params.isolated)
+        config = with_isolation(config, self.context, folders, is_isolated=params.isolated)
         state = State(conversation_id or new_id())
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
         with new_log(self.context, catalog, state.conversation_id) as (log, epoch):
-            live = self._make(state, log, epoch, folders, recipe)
+            live = self._make(state, log, epoch, folders, config)
             live.written_out(params.content or ())
             event = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), mask),
@@ -119,10 +126,10 @@ class Conversations:
                 options=options,
                 max_steps=params.max_steps or settings.max_steps,
                 max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
-                result_schema=recipe.result_schema,
+                result_schema=config.result_schema,
                 metadata=params.metadata,
-                parent_id=recipe.parent.id if recipe.parent else None,
-                isolated=recipe.isolated,
+                parent_id=config.parent.id if config.parent else None,
+                isolated=config.isolated,
             )
             live.conversation.journal.append(event, cause=cause)
             live.begin_isolation()
@@ -133,10 +140,10 @@ class Conversations:
         conversation_id: str,
         folders: Sequence[Path],
         *,
-        recipe: Recipe | None = None,
+        config: AgentConfig | None = None,
         at_work: bool = True,
         moves: bool = True,
-    ) -> Live:
+    ) -> OpenConversation:
         """Return the conversation, and open it from its log unless it is at work already.
 
         With `moves`, one whose folder was moved works where its log is now.
@@ -161,10 +168,10 @@ class Conversations:
                 raise ConversationNotFoundError(conversation_id)
             own, moved_from = working_folders(state, place, services.user_folder, moves=moves)
             settings = user.settings.of(own[0] if own else None).settings
-            recipe = recipe or Recipe(settings.instructions)
+            config = config or AgentConfig(settings.instructions)
             if not is_own:
-                recipe = recipe_for_foreign(recipe, state, settings, user.models)
-            live = self._make(state, log.log, log.epoch, own, recipe)
+                config = config_for_foreign(config, state, settings, user.models)
+            live = self._make(state, log.log, log.epoch, own, config)
             repairs = log.repairs
             if not has_begun:
                 model = settings.model or user.models.require_default()
@@ -175,7 +182,7 @@ class Conversations:
 
     def open_or_follow(
         self, conversation_id: str, folders: Sequence[Path], on_over: Callable[[Followed], object]
-    ) -> Live | Followed:
+    ) -> OpenConversation | Followed:
         """Open the conversation, or follow its log when another process has it open.
 
         `on_over` is called when that process has released it, so that it can be opened here.
@@ -229,14 +236,14 @@ class Conversations:
             followed_log.leave()
 
     def _make(
-        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
-    ) -> Live:
+        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], config: AgentConfig
+    ) -> OpenConversation:
         logged, equip = LogWithState(log, state, epoch), partial(self._equip, self)
-        return Live(self.context, recipe, logged, folders, equip, self._keep_summary)
+        return OpenConversation(self.context, config, logged, folders, equip, self._keep_summary)
 
-    def _add(self, live: Live, *, at_work: bool) -> Live:
+    def _add(self, live: OpenConversation, *, at_work: bool) -> OpenConversation:
         with self._lock:
-            self._live[live.id] = live
+            self._open_conversations[live.id] = live
         with ExitStack() as on_failure:
             on_failure.callback(self.close, live.id)
             if at_work:
@@ -245,9 +252,9 @@ class Conversations:
         self._keep_summary(live)
         return live
 
-    def find_live(self, conversation_id: str) -> Live | None:
+    def find_live(self, conversation_id: str) -> OpenConversation | None:
         with self._lock:
-            return self._live.get(conversation_id)
+            return self._open_conversations.get(conversation_id)
 
     def find_history(self, conversation_id: str) -> History | None:
         """Return a conversation that is at work or followed here, or None."""
@@ -256,7 +263,7 @@ class Conversations:
             live.conversation.journal if live is not None else self.find_followed(conversation_id)
         )
 
-    def live(self, conversation_id: str) -> Live:
+    def live(self, conversation_id: str) -> OpenConversation:
         """Return the conversation that is at work here.
 
         Raises `ConversationLockedError` when it is only followed, and `ConversationNotFoundError`,
@@ -268,14 +275,14 @@ class Conversations:
             raise ConversationLockedError(conversation_id, followed_log.owner)
         raise ConversationNotFoundError(conversation_id)
 
-    def all_live(self) -> list[Live]:
+    def all_live(self) -> list[OpenConversation]:
         with self._lock:
-            return list(self._live.values())
+            return list(self._open_conversations.values())
 
     def close(self, conversation_id: str) -> None:
         """End the conversation's worker and release its log."""
         with self._lock:
-            live = self._live.pop(conversation_id, None)
+            live = self._open_conversations.pop(conversation_id, None)
         if live is None:
             raise ConversationNotFoundError(conversation_id)
         live.agent.close()
@@ -284,7 +291,7 @@ class Conversations:
             with suppress(StorageError):
                 live.conversation.journal.append(e.ConversationClosed())
         self._keep_summary(live)
-        for feature in live.workbench.features:
+        for feature in live.runtime.features:
             feature.close()
         live.close()
 
@@ -338,8 +345,8 @@ class Conversations:
         """Close all conversations at once; a turn under way is recorded as interrupted."""
         self.cancel_all()
         with self._lock:
-            live = list(self._live.values())
-            self._live.clear()
+            live = list(self._open_conversations.values())
+            self._open_conversations.clear()
         for followed_log in self.all_followed():
             followed_log.leave()
         for each in live:
@@ -379,9 +386,9 @@ class Conversations:
         names = user.settings.of(None).settings.model_names
         return option_pickers(options, names, user.models.efforts_of(options["model"]))
 
-    def _keep_summary(self, live: Live) -> None:
+    def _keep_summary(self, live: OpenConversation) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""
-        live.workbench.budget.save()
+        live.runtime.budget.save()
         if isinstance(live.conversation.journal.log, MemoryLog):
             return
         summary = summarize(live.conversation.journal)
@@ -390,7 +397,7 @@ class Conversations:
     def _require_room(self) -> None:
         limit = self.context.user.settings.of(None).settings.max_open_conversations
         with self._lock:
-            n_open = len(self._live) + len(self._followed_logs)
+            n_open = len(self._open_conversations) + len(self._followed_logs)
         if n_open >= limit:
             raise OverloadedError(
                 f"{n_open} conversations are open, which is the limit; close one",

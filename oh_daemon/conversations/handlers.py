@@ -11,12 +11,12 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.conversation_runtime import Workbench, render_tool_info
+from oh_daemon.conversations.conversation_runtime import ConversationRuntime, render_tool_info
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.description import describe, describe_state
 from oh_daemon.conversations.history_pages import page_of_events
 from oh_daemon.conversations.listing import describe_closed, line_in, page_of
-from oh_daemon.conversations.services import Recipe
+from oh_daemon.conversations.services import AgentConfig
 from oh_daemon.conversations.sub_agents import agents_in
 from oh_daemon.features.skills.prompts import Skill
 from oh_daemon.features.skills.skills import SkillFolders
@@ -134,26 +134,26 @@ def usage_read(
 
 
 def tool_list(
-    workbench: Workbench | None, conversations: Conversations, folders: Sequence[Path]
+    workbench: ConversationRuntime | None, conversations: Conversations, folders: Sequence[Path]
 ) -> d.ToolListResult:
     """List the tools of an open conversation, otherwise of one that would start now."""
-    bench = workbench or _workbench_of_new(conversations, folders)
-    tools = tuple(render_tool_info(tool.spec) for tool in bench.tools.values())
+    runtime = workbench or _runtime_of_new(conversations, folders)
+    tools = tuple(render_tool_info(tool.spec) for tool in runtime.tools.values())
     return d.ToolListResult.model_validate({"tools": tools})
 
 
-def _workbench_of_new(conversations: Conversations, folders: Sequence[Path]) -> Workbench:
+def _runtime_of_new(conversations: Conversations, folders: Sequence[Path]) -> ConversationRuntime:
     context = conversations.context
     delegate = DelegateTool(lambda: agents_in(context, folders), lambda _tasks, _context: ())
-    recipe = Recipe(more_tools=(delegate,) if folders else ())
-    return Workbench(context, MemoryLog(), folders, recipe)
+    config = AgentConfig(more_tools=(delegate,) if folders else ())
+    return ConversationRuntime(context, MemoryLog(), folders, config)
 
 
 def agent_list(
     conversations: Conversations, params: AgentListParams, folders: Sequence[Path]
 ) -> AgentListResult:
     if params.conversation_id is not None:
-        folders = conversations.live(params.conversation_id).workbench.folders.folders
+        folders = conversations.live(params.conversation_id).runtime.folders.folders
     elif params.folder is not None:
         folders = [parse_folder(params.folder, "folder")]
     agents = agents_in(conversations.context, folders).values()
@@ -173,5 +173,5 @@ def find_skills(
     if live is None:
         context = conversations.context
         return SkillFolders(folders, context.services.home, lambda: context.user.trust).find()
-    live.workbench.skills.refresh()
-    return live.workbench.skills.all
+    live.runtime.skills.refresh()
+    return live.runtime.skills.all

@@ -12,11 +12,11 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.conversation_runtime import Workbench
+from oh_daemon.conversations.conversation_runtime import ConversationRuntime
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.description import describe
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.features.review.file_history import Past, pasts_of, restore
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.features.review.file_history import FileHistory, histories_of, restore
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History, new_id
 from oh_daemon.kernel.notices import caveat_of
@@ -63,7 +63,7 @@ def fork(
     folders: Sequence[Path],
     *,
     at_work: bool = True,
-) -> Live:
+) -> OpenConversation:
     """Start a conversation with the first part of another one, and open it.
 
     Raises `InvalidParamsError`, `ConversationNotFoundError`, `StorageError`, and
@@ -84,7 +84,7 @@ def fork(
 
 
 def conversation_rollback(
-    conversation: Conversation, workbench: Workbench, params: branches.RollbackParams
+    conversation: Conversation, workbench: ConversationRuntime, params: branches.RollbackParams
 ) -> branches.RollbackResult:
     """Roll back a message of the user and everything after it.
 
@@ -116,7 +116,7 @@ def conversation_rollback(
 
 
 def checkpoint_list(
-    conversation: Conversation, workbench: Workbench
+    conversation: Conversation, workbench: ConversationRuntime
 ) -> branches.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     by_id: dict[str, branches.Checkpoint] = {}
@@ -152,7 +152,9 @@ def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
 
 
 def checkpoint_restore(
-    conversation: Conversation, workbench: Workbench, params: branches.CheckpointRestoreParams
+    conversation: Conversation,
+    workbench: ConversationRuntime,
+    params: branches.CheckpointRestoreParams,
 ) -> branches.RestoreResult:
     """Undo the agent's changes of files from an action on, and tell the agent.
 
@@ -179,7 +181,7 @@ def checkpoint_restore(
 
 def _restore(
     conversation: Conversation,
-    workbench: Workbench,
+    workbench: ConversationRuntime,
     records: Sequence[plain.Record],
     to_seq: int,
     *,
@@ -192,7 +194,7 @@ def _restore(
         *_without_checkpoint(workbench.folders.folders, records, later),
         *_git_that_stays(later),
     ]
-    pasts = pasts_of(records, to_seq, documents, workbench.checkpoints)
+    pasts = histories_of(records, to_seq, documents, workbench.checkpoints)
     store = workbench.checkpoints if pasts and not is_dry else None
     stop_watching = store.watch(CancelToken()) if store else lambda: None
     reviews: list[e.ChangesReviewed] = []
@@ -254,7 +256,7 @@ def _may_have_changed(event: plain.Event, ids: Container[str]) -> bool:
 
 
 def _review_events(
-    conversation: Conversation, documents: Documents, uri: str, past: Past
+    conversation: Conversation, documents: Documents, uri: str, past: FileHistory
 ) -> Sequence[e.ChangesReviewed]:
     """Return the event that takes what was restored out of the user's review, if it is there."""
     review = conversation.state.reviews.get(uri)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.conversations.sandboxes import SharedSandbox
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles
 from oh_daemon.features.isolation.isolated_worktree import Worktree, has_commit
 from oh_daemon.features.network.command_network import OverlayNetwork
@@ -20,7 +20,7 @@ from oh_daemon.protocol.status import Isolation
 from oh_daemon.storage.event_log import LogFile
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.paths import Apart, Folders
+from oh_daemon.workspace.paths import Folders, IsolatedFolders
 
 _NO_VIEW = (
     "the conversation is isolated in a view, and there is none now ({}): what it "
@@ -71,24 +71,24 @@ def files_of(
             raise ToolError(f"a worktree cannot be made: {exc}") from exc
     if files is None:
         refusal = _NO_VIEW.format(_why_no_overlay(sandbox))
-        apart = Apart(partial(_refuse, refusal))
+        apart = IsolatedFolders(partial(_refuse, refusal))
         own = Documents(Folders(folders, apart), None, disk.history, services.locks)
         return ConversationFiles(disk, own, refusal=refusal)
-    apart = Apart(partial(files.open_root, documents=disk), files.for_programs)
+    apart = IsolatedFolders(partial(files.open_root, documents=disk), files.for_programs)
     own = _documents(context, log, Folders(folders, apart), has_editor=False)
     return ConversationFiles(disk, own, shared_sandbox, files)
 
 
 def with_isolation(
-    recipe: Recipe, context: ConversationContext, folders: Sequence[Path], *, is_isolated: bool
-) -> Recipe:
+    config: AgentConfig, context: ConversationContext, folders: Sequence[Path], *, is_isolated: bool
+) -> AgentConfig:
     """Return the recipe of a new conversation with what isolates it, if it is to be `isolated`.
 
     A sub-agent works where its parent does. Raises `InvalidStateError`.
     """
-    if recipe.parent is not None:
-        return replace(recipe, isolated=recipe.parent.state.isolated)
-    return replace(recipe, isolated=_isolation_in(context, folders)) if is_isolated else recipe
+    if config.parent is not None:
+        return replace(config, isolated=config.parent.state.isolated)
+    return replace(config, isolated=_isolation_in(context, folders)) if is_isolated else config
 
 
 def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isolation:

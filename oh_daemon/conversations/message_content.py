@@ -9,7 +9,7 @@ from typing import Any
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.mentions import Mentions, is_mention
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.attachments.images import (
     Attachments,
     is_image_file,
@@ -74,14 +74,18 @@ class Resolver:
         self._attachments = attachments
 
     def for_live(
-        self, live: Live, content: Sequence[Part], folders: Sequence[Path], model: str | None = None
+        self,
+        live: OpenConversation,
+        content: Sequence[Part],
+        folders: Sequence[Path],
+        model: str | None = None,
     ) -> Sequence[Part]:
         """Return the content with what it refers to, for `model` or the conversation's own.
 
         Reads the disk if the message `refers` to something. Raises `UserError`.
         """
         if any(_names_skill(part) for part in content):
-            live.workbench.skills.refresh()  # A skill may be new, or newly trusted.
+            live.runtime.skills.refresh()  # A skill may be new, or newly trusted.
         elif not any(_refers(part) for part in content):
             return content
         options = live.conversation.state.options_now
@@ -89,7 +93,7 @@ class Resolver:
         require_sight(content, chosen_model)
         log, sees = live.conversation.journal.log, chosen_model.traits.sees_images
         parts = self.stored_part(content, folders, log)
-        images = mentioned_images(content, live.workbench.folders) if sees else ()
+        images = mentioned_images(content, live.runtime.folders) if sees else ()
         return with_images(parts, images, lambda: chosen_model, log)
 
     def stored_part(

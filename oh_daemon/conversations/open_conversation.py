@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversation_runtime import (
-    Workbench,
+    ConversationRuntime,
     changes_files,
     did_change_files,
     owner_of,
@@ -22,9 +22,9 @@ from oh_daemon.conversations.conversation_runtime import (
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.host_policy import host_consent_of
 from oh_daemon.conversations.policy import hooks_of, policy_of, questions_of
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.approval.consent import Consent
-from oh_daemon.features.condensation.condensation import Condensing
+from oh_daemon.features.condensation.condensation import Condensation
 from oh_daemon.features.edit import apply_patch
 from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.features.isolation.isolated_changes import IsolatedChanges
@@ -65,17 +65,17 @@ class LogWithState:
     epoch: str
 
 
-class Live:
+class OpenConversation:
     """A conversation at work in this process: the kernel's `MessageContext` and `Toolbox`."""
 
     def __init__(
         self,
         context: ConversationContext,
-        recipe: Recipe,
+        config: AgentConfig,
         logged: LogWithState,
         folders: Sequence[Path],
-        equip: Callable[[Conversation, Sequence[Path], Recipe], Recipe],
-        on_idle: Callable[[Live], None],
+        equip: Callable[[Conversation, Sequence[Path], AgentConfig], AgentConfig],
+        on_idle: Callable[[OpenConversation], None],
     ) -> None:
         """`equip` adds tools to the recipe; `on_idle` is called when a turn has come to rest."""
         self._context, clock, masker = context, context.services.clock, context.services.masker
@@ -85,20 +85,22 @@ class Live:
             state, logged.log, self, epoch=logged.epoch, clock=clock, masker=masker
         )
         conversation.journal.listeners.extend(context.client.listeners)
-        recipe = equip(conversation, folders, recipe)
-        schema = state.result_schema if recipe.result_schema is None else recipe.result_schema
-        self._recipe = recipe = replace(
-            recipe, result_schema=schema, isolated=recipe.isolated or state.isolated
+        config = equip(conversation, folders, config)
+        schema = state.result_schema if config.result_schema is None else config.result_schema
+        self._config = config = replace(
+            config, result_schema=schema, isolated=config.isolated or state.isolated
         )
         home = folders[0] if folders else None
         self._settings = context.user.settings.of(home).settings
-        self.workbench = bench = Workbench(context, logged.log, folders, recipe, conversation)
-        conversation.journal.listeners.append(bench.budget)
+        self.runtime = runtime = ConversationRuntime(
+            context, logged.log, folders, config, conversation
+        )
+        conversation.journal.listeners.append(runtime.budget)
         self.repairs: tuple[str, ...] = ()
-        self._policy = policy_of(context, recipe, conversation, bench)
-        if bench.network is not None:
+        self._policy = policy_of(context, config, conversation, runtime)
+        if runtime.network is not None:
             consent = host_consent_of(context, conversation, self._policy, home)
-            bench.network.members[bench.shells] = consent
+            runtime.network.members[runtime.shells] = consent
 
     @property
     def id(self) -> str:
@@ -107,7 +109,7 @@ class Live:
     @cached_property
     def agent(self) -> AgentLoop:
         """The worker. Its prompt comes from the log, so the conversation must have begun."""
-        conversation, bench = self.conversation, self.workbench
+        conversation, bench = self.conversation, self.runtime
         journal = conversation.journal
         hooks = HookPoints(journal, hooks_of(self._context, conversation, bench))
         runtime = Runtime(
@@ -117,13 +119,13 @@ class Live:
             approval=Consent(conversation, self._policy, hooks),
             hooks=hooks,
             questions=questions_of(self._context, conversation, bench),
-            condenser=Condensing(journal, self._settings.condenser, hooks.before_condensing),
+            condenser=Condensation(journal, self._settings.condenser, hooks.before_condensing),
             find_stuck=find_stuck,
             command_changes=bench.command_changes,
             watch_files=bench.watch_files,
             slots=self._context.services.slots,
-            tool_choice=self._recipe.tool_choice,
-            titles=self._settings.titles and self._recipe.parent is None,
+            tool_choice=self._config.tool_choice,
+            titles=self._settings.titles and self._config.parent is None,
             on_idle=lambda: self._on_idle(self),
         )
         return AgentLoop(conversation, runtime)
@@ -158,67 +160,69 @@ class Live:
             context_files=tuple(prompt.get("contextFiles") or ()) or None,
             skills=prompt.get("skills"),
             environment=prompt.get("environment"),
-            tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
+            tools=tuple(render_tool_info(tool.spec) for tool in self.runtime.tools.values()),
         )
 
     def environment(self, options: Mapping[str, str]) -> dict[str, str]:
         mode = options["mode"]
         if mode == "plan":
-            mode = _PLAN.format(_DROPPED if self.workbench.shells.are_sandboxed else _READ_ONLY)
+            mode = _PLAN.format(_DROPPED if self.runtime.shells.are_sandboxed else _READ_ONLY)
         user = "is here" if self._context.client.is_attended() else _NOBODY
         own = {"mode": mode, "approval": options["approval"], "user": user}
-        return {**self.workbench.machine.facts(), **own}
+        return {**self.runtime.machine.facts(), **own}
 
     def seen_in_editor(self) -> dict[str, str]:
-        folders, secrets = self.workbench.folders, self._context.user.secrets
+        folders, secrets = self.runtime.folders, self._context.user.secrets
         if not folders.folders:
             return {}
         names = ", ".join(f"${name}" for name in sorted(secrets)) or NOTHING
         return {**self._context.client.seen_in_editor(folders), "secrets": names}
 
     def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
-        return self.workbench.skills.written_out(content)
+        return self.runtime.skills.written_out(content)
 
     def _new_prompt(self, options: Mapping[str, str]) -> Json:
-        bench = self.workbench
-        bench.machine.look()
-        bench.machine.wait()
+        runtime = self.runtime
+        runtime.machine.look()
+        runtime.machine.wait()
         environment = self.environment(options)
-        files = bench.context_files.of_roots()
-        sections = [text for each in bench.features for text in each.sections(bench.tools)]
-        if apply_patch.NAME in bench.tools:
+        files = runtime.context_files.of_roots()
+        sections = [text for each in runtime.features for text in each.sections(runtime.tools)]
+        if apply_patch.NAME in runtime.tools:
             sections.append(apply_patch.PROMPT_SECTION)
-        if self._recipe.role:
-            sections.append(f"# Your part\n{self._recipe.role}")
+        if self._config.role:
+            sections.append(f"# Your part\n{self._config.role}")
         prompt = render_system_prompt(
-            [str(folder) for folder in bench.folders.folders],
+            [str(folder) for folder in runtime.folders.folders],
             environment=environment,
             context_files=files,
             sections=sections,
-            instructions=self._recipe.instructions,
-            packaged=self._recipe.system_prompt
-            or packaged_prompt(bench.tools, changes=any(map(changes_files, bench.tools.values()))),
+            instructions=self._config.instructions,
+            packaged=self._config.system_prompt
+            or packaged_prompt(
+                runtime.tools, changes=any(map(changes_files, runtime.tools.values()))
+            ),
         )
         return {
             "systemPrompt": prompt,
             "environment": environment,
             "contextFiles": tuple(file.name for file in files) or None,
-            "skills": bench.skills.in_prompt(bench.tools),
+            "skills": runtime.skills.in_prompt(runtime.tools),
         }
 
     def take_up(self, moved_from: Path | None = None) -> None:
         """Close what a crash left open, and log what is new about the agent and its folder."""
         conversation = self.conversation
         state = conversation.state
-        self.workbench.learn(state)
+        self.runtime.learn(state)
         if any(item["kind"] == "command" for item in state.items):
-            self.workbench.shells.lose_earlier()
+            self.runtime.shells.lose_earlier()
         # What is in the folder of before says nothing of this one.
         open_items = () if moved_from else state.open_tool_items()
-        texts = {**self._cut_texts(), **cut_short(self.workbench.documents, open_items)}
+        texts = {**self._cut_texts(), **cut_short(self.runtime.documents, open_items)}
         if closing := restart_events(state, conversation.journal.clock.now(), texts):
             conversation.journal.append(*closing)
-        options = self._recipe.options.items()
+        options = self._config.options.items()
         if changed_options := {
             key: value for key, value in options if value != state.options.get(key)
         }:
@@ -234,11 +238,11 @@ class Live:
         if not isinstance(journal.log, LogFile):
             return {}
         open_items = map(journal.state.item, journal.state.open_items)
-        return cut_texts(open_items, journal.log.partial.read(), self.workbench.output.of_partial)
+        return cut_texts(open_items, journal.log.partial.read(), self.runtime.output.of_partial)
 
     def _log_move(self, moved_from: Path) -> None:
         """Let the conversation work in its folders of now, with a prompt that names these."""
-        journal, folders = self.conversation.journal, self.workbench.folders.folders
+        journal, folders = self.conversation.journal, self.runtime.folders.folders
         title = f"Moved from {moved_from} to {folders[0]}"
         note = f"{title}. What was said of files there holds for those of the same name here."
         journal.append(
@@ -249,31 +253,31 @@ class Live:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self.workbench.tools
+        return self.runtime.tools
 
     def refresh(self, cancel: CancelToken) -> None:
         """Offer the tools of now, and log a new model and what features have to say."""
         conversation = self.conversation
         if conversation.state.agent["model"] != conversation.state.options["model"]:
             self._log_agent()
-        for feature in self.workbench.features:
+        for feature in self.runtime.features:
             feature.before_step(conversation, cancel)
         if self._offer_tools(conversation.state.options_now):
             self._log_agent()
-        for feature in self.workbench.features:
+        for feature in self.runtime.features:
             feature.report(conversation, self.tools)
 
     def _offer_tools(self, options: Mapping[str, str]) -> bool:
         """Offer all tools under these options; return whether any changed."""
-        owner_id = owner_of(self.conversation, self._recipe)
+        owner_id = owner_of(self.conversation, self._config)
         # Foreign tools come first, so that they replace none of ours.
-        other_tools = (*self.workbench.servers.latest, *self._context.client.tools(owner_id))
+        other_tools = (*self.runtime.servers.latest, *self._context.client.tools(owner_id))
         by_patch = self._model(options["model"]).edits_by_patch
         # Tools come first in a prompt: a change of the mode costs all that the provider cached. So
         # they stay, but who leaves the mode plan of the start must be able to make the change.
         had = self.conversation.state.agent.get("tools", ())
         looks = options["mode"] == "plan" and not any(map(did_change_files, had))
-        return self.workbench.offer_tools(other_tools, by_patch=by_patch, looks=looks)
+        return self.runtime.offer_tools(other_tools, by_patch=by_patch, looks=looks)
 
     def _log_agent(self) -> None:
         """Log what is new, but keep the prompt, which the provider may have cached."""
@@ -289,46 +293,46 @@ class Live:
 
         Raises `InvalidStateError` if it cannot be reached.
         """
-        bench = self.workbench
-        if bench.refusal is not None:
-            raise InvalidStateError(bench.refusal)
-        if bench.keep is None:
+        runtime = self.runtime
+        if runtime.refusal is not None:
+            raise InvalidStateError(runtime.refusal)
+        if runtime.keep is None:
             return None
-        own, host = bench.documents, self._context.services.spawner
-        return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, unwatched, host)
+        own, host = runtime.documents, self._context.services.spawner
+        return IsolatedChanges(runtime.keep, self.conversation, runtime.disk, own, unwatched, host)
 
     def begin_isolation(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""
-        bench = self.workbench
-        if bench.keep is None or self._recipe.parent is not None:
+        runtime = self.runtime
+        if runtime.keep is None or self._config.parent is not None:
             return
         try:
-            bench.keep.begin(bench.disk)
+            runtime.keep.begin(runtime.disk)
         except OSError as exc:
             raise ToolError(f"the conversation cannot be isolated: {exc}") from exc
-        if bench.keep.notice is not None:
-            title, description, note = bench.keep.notice
+        if runtime.keep.notice is not None:
+            title, description, note = runtime.keep.notice
             notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
             self.conversation.journal.append(e.ItemCompleted(item=notice))
 
     def remove_isolation(self) -> None:
         """Remove what an isolated conversation kept, once it is closed; not for a sub-agent."""
-        if self.workbench.keep is not None and self.conversation.state.parent_id is None:
-            self.workbench.keep.remove()
+        if self.runtime.keep is not None and self.conversation.state.parent_id is None:
+            self.runtime.keep.remove()
 
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in this order; log what was interrupted."""
         self.agent.close(deadline_s)
-        self.workbench.close()
+        self.runtime.close()
         self.conversation.journal.log.close()
         message = "the conversation was closed; open it again"
         self.conversation.journal.abandon_waiters(InvalidStateError(message))
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class OpenConversations:
     """What is at work or followed in this process, by id; guarded by the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    live: dict[str, Live] = field(default_factory=dict[str, Live])
+    live: dict[str, OpenConversation] = field(default_factory=dict[str, OpenConversation])
     followed_logs: dict[str, Followed] = field(default_factory=dict[str, Followed])

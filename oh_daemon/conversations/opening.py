@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.models.models import ModelCatalog
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.kernel.folding import apply
@@ -46,9 +46,9 @@ def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: b
     return lambda record: apply(state, without_authority(record, uris))
 
 
-def recipe_for_foreign(
-    recipe: Recipe, state: State, settings: Settings, models: ModelCatalog
-) -> Recipe:
+def config_for_foreign(
+    config: AgentConfig, state: State, settings: Settings, models: ModelCatalog
+) -> AgentConfig:
     """Return the recipe with the options that replace those of a foreign log."""
     options: dict[str, str] = {"mode": settings.mode, "approval": settings.approval}
     for name, value in options.items():
@@ -56,7 +56,7 @@ def recipe_for_foreign(
             options[name] = stricter(name, value, logged_value)
     with suppress(UserError):  # Without a model, the conversation can still be read.
         options["model"] = settings.model or models.require_default()
-    return replace(recipe, options={**options, **recipe.options})
+    return replace(config, options={**options, **config.options})
 
 
 def working_folders(
@@ -88,9 +88,9 @@ def _is_same(folder: Path, other_path: Path) -> bool:
     return False
 
 
-def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
+def begin_again(live: OpenConversation, place: Path, settings: Settings, model: str) -> str:
     """Begin a conversation whose first event is damaged, empty; return what is said about it."""
-    journal, folders = live.conversation.journal, live.workbench.folders.folders
+    journal, folders = live.conversation.journal, live.runtime.folders.folders
     description = (
         "the first event of the log is damaged, so the conversation is empty and has the options"
         f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"

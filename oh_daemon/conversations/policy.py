@@ -16,8 +16,13 @@ from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
 from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.pending_changes.offers import ApplyPrompts
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
-from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
-from oh_daemon.features.project_programs.question import Novelties, count_text
+from oh_daemon.features.project_programs.listing import (
+    hashes,
+    project_programs_in,
+    runs_in,
+    subject_of,
+)
+from oh_daemon.features.project_programs.question import UnapprovedPrograms, count_text
 from oh_daemon.features.trust.trust import hook_hash, may_run
 from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
@@ -30,27 +35,30 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import printable, uri_from_path
 
 if TYPE_CHECKING:
-    from oh_daemon.conversations.conversation_runtime import Workbench
-    from oh_daemon.conversations.services import ConversationContext, Recipe
+    from oh_daemon.conversations.conversation_runtime import ConversationRuntime
+    from oh_daemon.conversations.services import AgentConfig, ConversationContext
 
 
 def policy_of(
-    context: ConversationContext, recipe: Recipe, conversation: Conversation, bench: Workbench
+    context: ConversationContext,
+    config: AgentConfig,
+    conversation: Conversation,
+    runtime: ConversationRuntime,
 ) -> Policy:
     """Return the policy, which rereads rules, hooks and grants for every action."""
-    documents = bench.documents
+    documents = runtime.documents
     home = next(iter(documents.folders.folders), None)
     policy = replace(
         NO_POLICY,
-        analyzer=recipe.risk_analyzer,
-        decides=recipe.approval_policy,
+        analyzer=config.risk_analyzer,
+        decides=config.approval_policy,
         rules=lambda: context.user.settings.of(home).settings.rules,
         can_ask=context.client.can_ask,
         can_answer=context.client.can_answer,
     )
     if home is None:
         return policy
-    parent = recipe.parent
+    parent = config.parent
 
     def is_granted(key: str) -> bool:
         if context.user.decisions.is_granted(home, key):
@@ -63,16 +71,18 @@ def policy_of(
     def gates(spec: ToolSpec, intent: Intent) -> Sequence[Gate]:
         hosts = context.user.settings.of(home).settings.hosts
         return [
-            *_gates(context, conversation, bench, spec, intent),
+            *_gates(context, conversation, runtime, spec, intent),
             *service_gates(hosts, conversation, is_granted, save_grant, intent),
         ]
 
     return replace(policy, gates=gates, is_granted=is_granted, save_grant=save_grant)
 
 
-def hooks_of(context: ConversationContext, conversation: Conversation, bench: Workbench) -> Hooks:
+def hooks_of(
+    context: ConversationContext, conversation: Conversation, runtime: ConversationRuntime
+) -> Hooks:
     """Return the hooks of the user and the project; without a folder, there are none."""
-    home = next(iter(bench.folders.folders), None)
+    home = next(iter(runtime.folders.folders), None)
     if home is None:
         return NO_HOOKS
     services = context.services
@@ -80,25 +90,29 @@ def hooks_of(context: ConversationContext, conversation: Conversation, bench: Wo
     return Hooks(
         table=lambda: context.user.settings.of(home).settings.hooks,
         may_run=lambda command: may_run(context.user.trust, home, hook_hash(command, home)),
-        run=HookProcesses(services.spawner, home, services.environment, bench.spawners.inside).run,
+        run=HookProcesses(
+            services.spawner, home, services.environment, runtime.spawners.inside
+        ).run,
         transcript=str(log),
         cwd=str(home),
     )
 
 
 def questions_of(
-    context: ConversationContext, conversation: Conversation, bench: Workbench
+    context: ConversationContext, conversation: Conversation, runtime: ConversationRuntime
 ) -> Sequence[OpenQuestions]:
     """Return what the user is asked about beside the agent's actions."""
     journal = conversation.journal
-    running = self_running_in(
-        bench.folders.folders,
+    running = project_programs_in(
+        runtime.folders.folders,
         lambda: context.user.trust,
         notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
     )
-    pending = bench.command_changes if isinstance(bench.command_changes, PendingChanges) else None
+    pending = (
+        runtime.command_changes if isinstance(runtime.command_changes, PendingChanges) else None
+    )
     return (
-        Novelties(journal, running, context.client.can_ask),
+        UnapprovedPrograms(journal, running, context.client.can_ask),
         ApplyPrompts(journal, pending, context.client.can_ask),
     )
 
@@ -106,7 +120,7 @@ def questions_of(
 def _gates(
     context: ConversationContext,
     conversation: Conversation,
-    bench: Workbench,
+    runtime: ConversationRuntime,
     spec: ToolSpec,
     intent: Intent,
 ) -> list[Gate]:
@@ -114,13 +128,13 @@ def _gates(
     acts = intent.footprint.writes or spec.kind == "execute"
     if not acts or spec.read_only:
         return []
-    documents = bench.documents
+    documents = runtime.documents
     trust, editor = context.user.trust, context.client.editor
     doubtful = [folder for folder in documents.folders.folders if trust.of(folder) != "full"]
     gates = [_trust_gate(context, folder) for folder in doubtful]
     can_save = editor is not None and editor.saves_when_asked
     is_held = intent.confinement is not None or (
-        bench.command_changes is not None and not intent.leaves
+        runtime.command_changes is not None and not intent.leaves
     )
     sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from oh_daemon.common.masking import Masker, SecretSource
 from oh_daemon.conversations.sandboxes import Sandboxes
-from oh_daemon.features.mcp.connections import Surroundings
+from oh_daemon.features.mcp.connections import ServerEnvironment
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import ModelCatalog, Models
@@ -182,7 +182,7 @@ class ConversationContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class AgentConfig:
     """What a conversation's agent is made of, beyond its log."""
 
     instructions: str = ""
@@ -253,7 +253,7 @@ def compose(
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     spawner, home, settings = Spawner(), Path.home(), user.settings
     tokens = PrivateValues(places.state_folder / "mcp")
-    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
+    surroundings = ServerEnvironment(spawner, models.variables, masker, Path.cwd(), tokens)
     services = DaemonServices(
         spawner=spawner,
         masker=masker,

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.instructions.agent_files import find_agents
 from oh_daemon.features.subagents.agents import (
     NOT_FOR_SUB_AGENTS,
@@ -70,16 +70,16 @@ def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]
 
 
 def equip(
-    conversations: Conversations, parent: Conversation, folders: Sequence[Path], recipe: Recipe
-) -> Recipe:
+    conversations: Conversations, parent: Conversation, folders: Sequence[Path], config: AgentConfig
+) -> AgentConfig:
     """Add `delegate` to the recipe; limit that of a known sub-agent to the tools that it had."""
     if parent.state.parent_id is not None:
         had = (tool["name"] for tool in parent.state.agent["tools"])
-        return replace(recipe, tool_filter=m.ToolFilter(allow=tuple(had)))
-    if recipe.parent is not None or not folders:
-        return recipe
-    own = SubAgents(conversations, parent, folders, recipe)
-    return replace(recipe, more_tools=(DelegateTool(own.agents, own.run), *recipe.more_tools))
+        return replace(config, tool_filter=m.ToolFilter(allow=tuple(had)))
+    if config.parent is not None or not folders:
+        return config
+    own = SubAgents(conversations, parent, folders, config)
+    return replace(config, more_tools=(DelegateTool(own.agents, own.run), *config.more_tools))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class SubAgents:
     conversations: Conversations
     parent: Conversation
     folders: Sequence[Path]
-    recipe: Recipe
+    config: AgentConfig
     """The parent's recipe, without `delegate`."""
 
     def agents(self) -> Mapping[str, NamedAgent]:
@@ -112,23 +112,23 @@ class SubAgents:
             raise InvalidStateError(f"{task.resume!r} is not a sub-agent of this conversation")
         return replace(task, agent=str(state.metadata.get("agent", task.agent)))
 
-    def open(self, task: Task, conversation_id: str) -> tuple[Live, bool]:
+    def open(self, task: Task, conversation_id: str) -> tuple[OpenConversation, bool]:
         """Return the conversation for a task, and whether it was opened for this task."""
         if task.resume is None:
             return self._start(task, conversation_id), True
         conversations = self.conversations
         was_open = conversations.find_live(conversation_id) is not None
-        recipe = replace(self.recipe, parent=self.parent, result_schema=None)
-        live = conversations.open(conversation_id, self.folders, recipe=recipe)
+        config = replace(self.config, parent=self.parent, result_schema=None)
+        live = conversations.open(conversation_id, self.folders, config=config)
         self.align(live.conversation, task.agent)
         return live, not was_open
 
-    def _start(self, task: Task, conversation_id: str) -> Live:
+    def _start(self, task: Task, conversation_id: str) -> OpenConversation:
         agent, state = self.agents()[task.agent], self.parent.state
         role = _ROLE.format(name=agent.name)
         result = None if task.result_schema is None else _RESULT
-        recipe = replace(
-            self.recipe,
+        config = replace(
+            self.config,
             role="\n\n".join(filter(None, (role, result, agent.instructions))),
             result_schema=task.result_schema,
             tool_filter=m.ToolFilter(allow=self._tools_for(agent)),
@@ -147,12 +147,12 @@ class SubAgents:
             metadata={"agent": agent.name},
         )
         return self.conversations.start(
-            params, self.folders, conversation_id=conversation_id, recipe=recipe
+            params, self.folders, conversation_id=conversation_id, config=config
         )
 
     def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
         """Return what the agent may use of the tools that the parent is offered."""
-        names = self.conversations.live(self.parent.id).workbench.tools.keys()
+        names = self.conversations.live(self.parent.id).runtime.tools.keys()
         tool_names = names if agent.tools is None else {*agent.tools, "finish"}
         return tuple(n for n in names if n in tool_names and n not in NOT_FOR_SUB_AGENTS)
 
@@ -175,13 +175,13 @@ class SubAgents:
         """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
         state, live = self.parent.state, self.conversations.find_live(self.parent.id)
         # A parent that is being closed stops its sub-agents anyway.
-        beyond_turn = live.workbench.budget.rest_before_step(state) if live is not None else None
+        beyond_turn = live.runtime.budget.rest_before_step(state) if live is not None else None
         reason = beyond_turn or rest_before_step(state)
         return (
             reason.stop_reason if reason is not None and reason.stop_reason != "maxSteps" else None
         )
 
-    def close(self, live: Live) -> None:
+    def close(self, live: OpenConversation) -> None:
         """Close a sub-agent, unless a client has it open or has written to it."""
         is_watched = self.conversations.context.client.is_watched(live.id)
         if not live.conversation.state.queue and not is_watched:
@@ -200,7 +200,7 @@ class _Child:
     position: int
     task: Task
     item: SubagentItem
-    live: Live
+    live: OpenConversation
     is_ours: bool
     turn_id: str | None = None
 

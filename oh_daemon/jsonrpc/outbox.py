@@ -162,11 +162,11 @@ class Outbox:
             conversation_id, lambda: self._flush_deltas(self._pending_of(conversation_id))
         )
 
-    def tell_gap(self, conversation_id: str) -> None:
+    def report_gap(self, conversation_id: str) -> None:
         """Tell at once which events the client was not sent, not only when it has caught up."""
         with self._condition:
             if (gap := self._gaps.pop(conversation_id, None)) is not None:
-                self._tell_gap(conversation_id, gap)
+                self._report_gap(conversation_id, gap)
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
         """Call `send` after the events so far: now, or once this conversation is released."""
@@ -327,7 +327,7 @@ class Outbox:
                 return frames
             if self._is_stalled:
                 with self._condition:
-                    self._tell_gaps()
+                    self._report_gaps()
             elif self._is_closing:
                 return self._take_batch()
             else:
@@ -354,13 +354,13 @@ class Outbox:
             self._flush_deltas(list(self._pending))
         return None
 
-    def _tell_gaps(self) -> None:
+    def _report_gaps(self) -> None:
         """Tell a client that has caught up which events it must ask for."""
         self._is_stalled = False
         for conversation_id, gap in self._gaps.items():
-            self._tell_gap(conversation_id, gap)
+            self._report_gap(conversation_id, gap)
         self._gaps.clear()
 
-    def _tell_gap(self, conversation_id: str, gap: tuple[int, int]) -> None:
+    def _report_gap(self, conversation_id: str, gap: tuple[int, int]) -> None:
         params = self._notifications.gap_params(conversation_id, *gap)
         self._notify(self._notifications.gap, encode(params))

@@ -33,7 +33,7 @@ def claim_stdio() -> tuple[int, int]:
     return inbound, outbound
 
 
-def end_at_once_when_told() -> None:
+def end_on_request() -> None:
     """Let signals end the process, also amid an import: there is nothing yet to end in order."""
     for number in SIGNALS:
         signal.signal(number, lambda _number, _frame: os._exit(0))

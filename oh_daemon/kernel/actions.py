@@ -71,7 +71,7 @@ class Actions:
         self._conversation = conversation
         self._journal = conversation.journal
         self._runtime = runtime
-        self._terms: object = None
+        self._policy_version: object = None
         """Those under which the open actions were settled last."""
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
@@ -115,7 +115,7 @@ class Actions:
         """Return a mark that changes with each answer, each action that ends, and the terms."""
         with self._journal.condition:
             n_answers = len(self._journal.state.resolutions)
-            return n_answers, batch.n_ended, self._conversation.terms
+            return n_answers, batch.n_ended, self._conversation.policy_version
 
     def _wait(self, batch: _Batch, mark: object, cancel: CancelToken) -> None:
         """Wait until the mark is no longer `mark`, taken before the actions were settled."""
@@ -144,8 +144,8 @@ class Actions:
         # A hook that guards an action counts, so what has changed in it is decided first.
         if self._is_held():
             return ready
-        terms = self._conversation.terms
-        again, self._terms = terms != self._terms, terms
+        policy_version = self._conversation.policy_version
+        again, self._policy_version = policy_version != self._policy_version, policy_version
         with self._journal.condition:
             open_items = self._journal.state.open_tool_items()
             earlier = list(batch.running_footprints.values())

@@ -17,10 +17,10 @@ from oh_daemon.kernel.notices import nudge_to_answer, warn
 from oh_daemon.kernel.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.kernel.recovery import closing_events, ended_turn, stopping_events, without_hosts
 from oh_daemon.kernel.runtime import Runtime
-from oh_daemon.kernel.side_calls import Asides
+from oh_daemon.kernel.side_calls import SideQuestions
 from oh_daemon.kernel.tool_calls import render_tool
 from oh_daemon.kernel.turns import (
-    Rest,
+    TurnOutcome,
     rest_after_answer,
     rest_after_apply,
     rest_after_tool,
@@ -60,7 +60,7 @@ class AgentLoop:
         self._journal = conversation.journal
         self._runtime = runtime
         self._actions = Actions(conversation, runtime)
-        self.side_questions = Asides(self._journal, self._model)
+        self.side_questions = SideQuestions(self._journal, self._model)
         self._rendered_for: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
 
@@ -91,7 +91,7 @@ class AgentLoop:
             self._thread.join(deadline_s)
 
     def ask(self, question: str, cancel: CancelToken) -> ModelAnswer:
-        """Answer a question outside the turns, see `Asides.ask`. Blocks; for any thread."""
+        """Answer a question outside the turns, see `SideQuestions.ask`. Blocks; for any thread."""
         return self.side_questions.ask(question, self._rendered_tools(), cancel)
 
     # The worker
@@ -169,7 +169,7 @@ class AgentLoop:
             logger.error("conversation %s: %s", conversation.id, exc)  # noqa: TRY400 - no bug.
             self._journal.halt(exc)
 
-    def _rest_of_turn(self, cancel: CancelToken) -> Rest | None:
+    def _rest_of_turn(self, cancel: CancelToken) -> TurnOutcome | None:
         """Act on answers and ended jobs, and work on the turn, if one can go on."""
         self._settle_questions()
         if self.conversation.state.turn is None and self._job_has_ended:
@@ -186,7 +186,7 @@ class AgentLoop:
             if conversation.state.turn is None and head is not None:
                 conversation.delivery.start_queued(model_of(QueuedMessage, head))
 
-    def _through_hooks(self, cancel: CancelToken) -> Rest | None:
+    def _through_hooks(self, cancel: CancelToken) -> TurnOutcome | None:
         """Run steps until the turn comes to rest and no hook wants the agent to go on."""
         while True:
             outcome = self._steps(cancel)
@@ -209,7 +209,7 @@ class AgentLoop:
         for questions in self._runtime.questions:
             questions.settle()
 
-    def _steps(self, cancel: CancelToken) -> Rest | None:
+    def _steps(self, cancel: CancelToken) -> TurnOutcome | None:
         """Work until the turn comes to rest and return how; None when it was paused already."""
         conversation, state = self.conversation, self.conversation.state
         while True:
@@ -242,21 +242,25 @@ class AgentLoop:
             if outcome is None and not answer.tool_calls:
                 nudge_to_answer(self._journal, answer)
 
-    def _rest_of_features(self) -> Rest | None:
+    def _rest_of_features(self) -> TurnOutcome | None:
         state = self.conversation.state
         rests = (feature.rest_before_step(state) for feature in self._runtime.features)
         return next(filter(None, rests), None)
 
-    def _condense_by_hand(self, cancel: CancelToken) -> Rest | None:
+    def _condense_by_hand(self, cancel: CancelToken) -> TurnOutcome | None:
         """Condense if the user asked for it; a turn that was started just for that ends here."""
         conversation, state = self.conversation, self.conversation.state
         if state.condense_requested is None:
             return None
         self._runtime.condenser.by_hand(self._model(), cancel)
         is_own_turn = state.open_turn.cause == "condense"
-        return Rest("endTurn") if is_own_turn and not conversation.delivery.has_steering() else None
+        return (
+            TurnOutcome("endTurn")
+            if is_own_turn and not conversation.delivery.has_steering()
+            else None
+        )
 
-    def _unstick(self) -> Rest | None:
+    def _unstick(self) -> TurnOutcome | None:
         """Nudge a model that goes in circles, or end the turn."""
         stuck = self._runtime.find_stuck(self.conversation.state.items)
         if stuck is None:
@@ -316,7 +320,7 @@ class AgentLoop:
 
     # Ends
 
-    def _end_turn(self, outcome: Rest) -> None:
+    def _end_turn(self, outcome: TurnOutcome) -> None:
         conversation = self.conversation
         with self._journal.condition:
             now = self._journal.clock.now()

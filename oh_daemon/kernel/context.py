@@ -35,7 +35,7 @@ _IMAGE_CHARS = 6_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class HistoryCut:
     """What a condensation keeps: items from `start` on, and at most two earlier user messages."""
 
     start: int
@@ -75,7 +75,7 @@ def _gist(item: plain.ToolItem, text: str) -> str:
     return "\n".join((f"[{ending}; {note}]", *(clip_line(line, _GIST_CHARS) for line in gist)))
 
 
-class View:
+class ModelContext:
     """Messages for the next request; always well formed, since only finished batches enter."""
 
     def __init__(self, system_prompt: str) -> None:
@@ -134,34 +134,36 @@ class View:
             self.n_chars += size_of(message)
 
 
-def find_cut(items: Sequence[plain.Item]) -> Cut:
+def find_cut(items: Sequence[plain.Item]) -> HistoryCut:
     """Return the cut of the newest condensation, or one that keeps everything."""
     cuts = (_read_cut(items, n) for n in range(len(items) - 1, -1, -1))
-    return next((history_cut for history_cut in cuts if history_cut is not None), Cut(0))
+    return next((history_cut for history_cut in cuts if history_cut is not None), HistoryCut(0))
 
 
-def in_view(items: Sequence[plain.Item]) -> list[plain.Item]:
+def in_context(items: Sequence[plain.Item]) -> list[plain.Item]:
     """Return the items that the model still gets."""
     history_cut = find_cut(items)
     return [*_words_before(history_cut, items), *items[history_cut.start :]]
 
 
-def _words_before(history_cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
+def _words_before(
+    history_cut: HistoryCut, items: Sequence[plain.Item]
+) -> list[plain.UserMessageItem]:
     """Return, of what was cut, the first and the last message of the user."""
     messages = [item for item in items[: history_cut.start] if is_message(item)]
     return [*messages[:1], *messages[1:][-1:]]
 
 
-def _read_cut(items: Sequence[plain.Item], position: int) -> Cut | None:
+def _read_cut(items: Sequence[plain.Item], position: int) -> HistoryCut | None:
     item = items[position]
     if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
         return None
     start = next(n for n, candidate in enumerate(items) if candidate["id"] == item["keepFrom"])
     pruned_ids, limits = frozenset(item["pruned"]), item.get("limits") or {}
-    return Cut(start, pruned_ids, item.get("summary"), limits, item.get("contextSize") or 0)
+    return HistoryCut(start, pruned_ids, item.get("summary"), limits, item.get("contextSize") or 0)
 
 
-def render_cut(history_cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
+def render_cut(history_cut: HistoryCut, items: Sequence[plain.Item]) -> list[Json]:
     """Render the task, the summary, the user's latest message if cut, and what is kept."""
     earlier_messages = _words_before(history_cut, items)
     messages = render_batch(earlier_messages[:1]) if earlier_messages else []
@@ -218,7 +220,7 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
         if not is_message(first):
             return []
         notes = (("editor", first.get("editor")), ("environment", first.get("environment")))
-        content = [*first["content"], *_told_parts(notes)]
+        content = [*first["content"], *_note_parts(notes)]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
         note = first.get("note")
@@ -242,16 +244,16 @@ def _render_subagent(item: plain.SubagentItem) -> list[Json]:
     return [{"role": "user", "content": f"<note>{note}</note>"}]
 
 
-def last_told(items: Sequence[plain.Item]) -> dict[str, str]:
+def last_reported(items: Sequence[plain.Item]) -> dict[str, str]:
     """Return what the model was told of the editor and its environment and still gets."""
     text_by_kind: dict[str, str] = {}
-    for item in in_view(items):
+    for item in in_context(items):
         if item["kind"] in {"userMessage", "notice"}:
             text_by_kind |= item.get("editor", {}) | item.get("environment", {})
     return text_by_kind
 
 
-def _told_parts(notes: Sequence[tuple[str, dict[str, str] | None]]) -> list[plain.TextPart]:
+def _note_parts(notes: Sequence[tuple[str, dict[str, str] | None]]) -> list[plain.TextPart]:
     """Render it as parts of its message, so that no earlier message changes."""
     return [
         {"type": "text", "text": f"<{tag}>\n{render_rows(facts)}\n</{tag}>"}

@@ -178,7 +178,7 @@ class Conversation:
         self.cancel.cancel()
 
     @property
-    def terms(self) -> object:
+    def policy_version(self) -> object:
         """What decides about actions, beside themselves; when it is new, what waits may run."""
         with self.journal.condition:
             n_grants = len(self.state.grants), len(self.state.turn_grants)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from oh_daemon.common.plain_text import clip_line, first_line
-from oh_daemon.kernel.context import NOTHING, last_told
+from oh_daemon.kernel.context import NOTHING, last_reported
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Json, MessageContext
 from oh_daemon.kernel.prompt import render_rows
@@ -137,9 +137,9 @@ class Delivery:
     def facts_reported(self) -> dict[str, str]:
         """Return what the model was told of the editor and its environment and still gets."""
         state = self._journal.state
-        return state.agent.get("environment", {}) | last_told(state.items)
+        return state.agent.get("environment", {}) | last_reported(state.items)
 
-    def tell_news(self) -> None:
+    def report_news(self) -> None:
         """Tell the model, between two steps, what it does not know of its environment."""
         with self._journal.condition:
             facts = self._context.environment(self._journal.state.options_now)

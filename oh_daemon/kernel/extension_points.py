@@ -16,7 +16,7 @@ from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.ports import Intent, Json, Model, Tool, ToolResult
 from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.kernel.state import State
-from oh_daemon.kernel.turns import Rest
+from oh_daemon.kernel.turns import TurnOutcome
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Subject
@@ -101,11 +101,11 @@ class OpenQuestions(Protocol):
 class Hooks(Protocol):
     """Programs of the user that see what the agent does, and may refuse it."""
 
-    def take_messages(self, cancel: CancelToken) -> Rest | None:
+    def take_messages(self, cancel: CancelToken) -> TurnOutcome | None:
         """Show them new messages; return how the turn ends if one was refused."""
         ...
 
-    def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
+    def lets_rest(self, rest: TurnOutcome, cancel: CancelToken) -> bool:
         """Return False when the agent must go on."""
         ...
 
@@ -215,7 +215,7 @@ class Feature(Protocol):
     def report(self, _conversation: Conversation, _offered: Container[str], /) -> None:
         """Log what is new for the user or the model, once a step's tools are chosen."""
 
-    def rest_before_step(self, _state: State, /) -> Rest | None:
+    def rest_before_step(self, _state: State, /) -> TurnOutcome | None:
         """Return why no further step may begin, or None; may read the disk. For any thread."""
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 from oh_daemon.kernel.approval_requests import EDITS, grant_key
-from oh_daemon.kernel.state import ENDED, Decided, OpenTurn, State, changes_made
+from oh_daemon.kernel.state import ENDED, DecisionMade, OpenTurn, State, changes_made
 from oh_daemon.protocol import plain
 
 
@@ -262,7 +262,7 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
     if approval is None:
         return
     decision = event["decision"]
-    decision_made = Decided(decision["effect"], decision["scope"], approval, event)
+    decision_made = DecisionMade(decision["effect"], decision["scope"], approval, event)
     if not state.is_of_program(approval):
         state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decision_made
     # Whoever edits a command allows only the edited version, not the one that was shown.
@@ -283,7 +283,7 @@ def _input_resolved(state: State, event: plain.InputResolved, _record: plain.Rec
 
 
 def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -> None:
-    decision_made = Decided(event["effect"])
+    decision_made = DecisionMade(event["effect"])
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decision_made
 
 

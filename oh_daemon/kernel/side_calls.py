@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.plain_text import clip_line, first_line
-from oh_daemon.kernel.context import View, is_message, render_batch, size_of
+from oh_daemon.kernel.context import ModelContext, is_message, render_batch, size_of
 from oh_daemon.kernel.delivery import MAX_TITLE, title_of
 from oh_daemon.kernel.journal import Journal
 from oh_daemon.kernel.ports import Json, Model, ModelAnswer, ModelRequest, Progress
@@ -44,7 +44,7 @@ _MAX_MESSAGE = 4_000
 _FRAME = re.compile(r"^(title\s*:)?[\s\"'*#`“”«»]+|[\s\"'*#`“”«».]+$", re.IGNORECASE)
 
 
-class Asides:
+class SideQuestions:
     """The asides of one conversation. Thread-safe."""
 
     def __init__(self, journal: Journal, model: Callable[[], Model]) -> None:
@@ -97,7 +97,7 @@ class Asides:
         """
         journal = self._journal
         with journal.condition:
-            view = View(journal.state.agent["systemPrompt"])
+            view = ModelContext(journal.state.agent["systemPrompt"])
             messages = view.messages(journal.state.items)
         view.fill_images(messages, journal.log.read_blob)
         prompt = journal.masker.mask(_ASK.format(question=question))

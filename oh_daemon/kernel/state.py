@@ -59,7 +59,7 @@ class OpenTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionMade:
     """What holds for an action; the user's `answer` to `approval`, unless a rule decided."""
 
     effect: Literal["allow", "reject"]
@@ -111,7 +111,9 @@ class State:
         default_factory=dict[str, "plain.InputRequest"]
     )
     """Questions of the agent that the user has not answered yet, by id."""
-    decisions: dict[str, dict[str, Decided]] = field(default_factory=dict[str, dict[str, Decided]])
+    decisions: dict[str, dict[str, DecisionMade]] = field(
+        default_factory=dict[str, dict[str, DecisionMade]]
+    )
     """Decisions about each open item, by item id and digest."""
     landings: dict[str, plain.LandingPlanned] = field(
         default_factory=dict[str, "plain.LandingPlanned"]
@@ -193,7 +195,7 @@ class State:
     def _is_open(self, question: plain.Approval | plain.InputRequest) -> bool:
         return question["itemId"] in self.open_items
 
-    def answered_prompts(self) -> dict[str, Decided]:
+    def answered_prompts(self) -> dict[str, DecisionMade]:
         """Return the answers to offers on which nobody has acted yet, by item id."""
         return {
             item_id: next(iter(decisions.values()))

@@ -157,7 +157,7 @@ MAX_NUDGES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class TurnOutcome:
     """How a turn ends, and the conversation's status after it."""
 
     stop_reason: StopReason
@@ -167,51 +167,55 @@ class Rest:
     result: Any = None
 
 
-def rest_before_step(state: State) -> Rest | None:
+def rest_before_step(state: State) -> TurnOutcome | None:
     """Return how the open turn ends when a limit allows no further step, else None.
 
     The conversation is paused then: resuming it starts a new turn.
     """
     if state.n_steps_before + state.open_turn.n_steps >= state.max_steps:
-        return Rest("maxSteps", "paused", "budget")
+        return TurnOutcome("maxSteps", "paused", "budget")
     if state.max_cost_usd is not None and state.turn_known_cost_usd >= state.max_cost_usd:
-        return Rest("maxCostUsd", "paused", "budget")
+        return TurnOutcome("maxCostUsd", "paused", "budget")
     return None
 
 
-def rest_after_apply(state: State) -> Rest | None:
+def rest_after_apply(state: State) -> TurnOutcome | None:
     """Return how a turn ends in which nothing is to be done but to land what a job has changed."""
-    return Rest("endTurn") if state.open_turn.only_applies else None
+    return TurnOutcome("endTurn") if state.open_turn.only_applies else None
 
 
-def rest_when_stuck(stop_reason: StopReason) -> Rest:
+def rest_when_stuck(stop_reason: StopReason) -> TurnOutcome:
     """Return how a circle ends the turn. Wrong calls are the model's fault; others can go on."""
-    return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)
+    return (
+        TurnOutcome("stuck", "paused", "stuck")
+        if stop_reason == "stuck"
+        else TurnOutcome(stop_reason)
+    )
 
 
-def rest_after_tool(ending: ToolResult) -> Rest:
+def rest_after_tool(ending: ToolResult) -> TurnOutcome:
     """Return how the turn ends with this result, whose text is the agent's final text."""
     reason = ending.ends_turn or "finished"
     text = "\n".join(part.get("text", "") for part in ending.content)
     status = "finished" if reason == "finished" else "idle"
-    return Rest(reason, status, final_text=text, result=ending.value)
+    return TurnOutcome(reason, status, final_text=text, result=ending.value)
 
 
-def rest_after_answer(answer: ModelAnswer, items: Sequence[plain.Item]) -> Rest | None:
+def rest_after_answer(answer: ModelAnswer, items: Sequence[plain.Item]) -> TurnOutcome | None:
     """Return how the turn ends with this answer, or None when there is more to do."""
     text = answer.text or None
     if answer.finish_reason == "content_filter":
-        return Rest("refusal", final_text=text)
+        return TurnOutcome("refusal", final_text=text)
     if answer.tool_calls:
         return None
     if answer.finish_reason == "length":
-        return Rest("maxTokens", final_text=text)
+        return TurnOutcome("maxTokens", final_text=text)
     if answer.text.strip():
         is_nudged = any(code_of(item) == WRITTEN_CALL for item in _since_message(items))
         is_call = answer.has_written_call and not is_nudged
-        return None if is_call else Rest("endTurn", final_text=text)
+        return None if is_call else TurnOutcome("endTurn", final_text=text)
     nudges = [item for item in items[-2 * MAX_NUDGES :] if code_of(item) == EMPTY_ANSWER]
-    return Rest("noAnswer") if len(nudges) >= MAX_NUDGES else None
+    return TurnOutcome("noAnswer") if len(nudges) >= MAX_NUDGES else None
 
 
 def _since_message(items: Sequence[plain.Item]) -> Iterator[plain.Item]:

@@ -27,12 +27,12 @@ class Size:
     """What a request has: `fixed` is the system prompt and the tools, `view` all messages."""
 
     n_fixed: int
-    view: int
+    messages: int
 
     @property
     def tokens(self) -> float:
         """Our own estimate."""
-        return self.n_fixed / CHARS_PER_TOKEN + self.view / LEAST_CHARS_PER_TOKEN
+        return self.n_fixed / CHARS_PER_TOKEN + self.messages / LEAST_CHARS_PER_TOKEN
 
 
 def check_fits(tokens: int, model: Model) -> None:
@@ -65,7 +65,7 @@ class Gauge:
     def tokens(self, size: Size) -> int:
         """Return the estimate for the next request: the last count and what has come since."""
         earlier_size, tokens = self._last or (size, size.tokens * self._factor)
-        more = size.view - earlier_size.view
+        more = size.messages - earlier_size.messages
         if more < 0:  # Something was left out since.
             return int(size.tokens * self._factor)
         return int(tokens + more / self.chars_per_token)

@@ -53,7 +53,7 @@ class PathSubject(Contract):
     """What the action would do there."""
 
 
-class SelfRun(Contract):
+class ProjectProgram(Contract):
     """Something that a trusted folder runs without asking."""
 
     kind: Literal["hook", "skillCommand", "server"]
@@ -72,7 +72,7 @@ class TrustSubject(Contract):
     kind: Literal["trust"] = "trust"
     folder: str
     """URI of the folder."""
-    runs: tuple[SelfRun, ...] | None = None
+    runs: tuple[ProjectProgram, ...] | None = None
     """What will run without asking. Only this is decided: what is changed later asks again."""
     is_trusted: bool | None = None
     """Set if the folder is trusted, and only `runs` is asked about."""

@@ -432,10 +432,10 @@ if TYPE_CHECKING:
     class TrustSubject(TypedDict):
         kind: Literal["trust"]
         folder: str
-        runs: NotRequired[list[SelfRun]]
+        runs: NotRequired[list[ProjectProgram]]
         isTrusted: NotRequired[bool]
 
-    class SelfRun(TypedDict):
+    class ProjectProgram(TypedDict):
         kind: Literal["hook", "skillCommand", "server"]
         command: str
         uri: str

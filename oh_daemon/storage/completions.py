@@ -45,7 +45,7 @@ class Completions:
 
     def of(self, model: Model) -> Model:
         """Wrap the model so that its requests and answers are kept here."""
-        return _Kept(model, self)
+        return _CallRecord(model, self)
 
     def keep(self, model: Model, request: ModelRequest, outcome: Json) -> None:
         """Write one file, named by time and purpose."""
@@ -74,7 +74,7 @@ def read_requests(folder: Path) -> list[tuple[str, Json]]:
     return [(each["at"], each["request"]) for each in requests]
 
 
-class _Kept(LikeModel):
+class _CallRecord(LikeModel):
     """A model whose requests and answers become files."""
 
     def __init__(self, model: Model, files: Completions) -> None:

@@ -72,7 +72,7 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EffectiveDocument:
     """What the editor and the disk hold, and which of the two counts."""
 
     path: Path
@@ -98,7 +98,7 @@ class Look:
 class PlannedEdit:
     """What an edit would do now; nothing has changed yet."""
 
-    state: Look
+    state: EffectiveDocument
     before: str | None
     """None means no file, also in `after`."""
     after: str | None
@@ -112,7 +112,7 @@ class PlannedEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class TextView:
+class TextSource:
     """A text as the agent sees it, with its own line ends."""
 
     text: str

@@ -21,11 +21,11 @@ from oh_daemon.workspace.arbiter import (
     REBASED,
     UNSAVED,
     EditDone,
-    Look,
+    EffectiveDocument,
     PlannedEdit,
     Route,
     Seen,
-    TextView,
+    TextSource,
     arbitrate,
     as_the_editor_reads,
     choose_route,
@@ -87,21 +87,21 @@ class Documents:
         self._earlier.clear()
         self.history.clear()
 
-    def read(self, path: Path) -> TextView:
+    def read(self, path: Path) -> TextSource:
         """Return the newest text, which then counts as read by the agent. Raises `ToolError`."""
         state = self.look(path)
         if state.text is None:
             raise ToolError(f"there is no file {self._name(path)!r}")
         self._saw(state)
-        return TextView(state.text, state.truth.note)
+        return TextSource(state.text, state.truth.note)
 
-    def look(self, path: Path) -> Look:
+    def look(self, path: Path) -> EffectiveDocument:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
         sighting = self._sightings.get(path)
         truth = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
-        return Look(path, document, file, truth)
+        return EffectiveDocument(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """Return what `change` would do to the newest text.
@@ -176,7 +176,7 @@ class Documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
 
-    def _doubt(self, state: Look) -> str | None:
+    def _doubt(self, state: EffectiveDocument) -> str | None:
         """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
             raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
@@ -184,7 +184,9 @@ class Documents:
             raise self._stale_error(state, str(state.truth.note))
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
-    def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
+    def _planned_change(
+        self, state: EffectiveDocument, change: Replace | Insert | Hunks | Part
+    ) -> PlannedEdit:
         doubt, plain = self._doubt(state), with_newlines(state.text or "")
         try:
             edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))
@@ -218,12 +220,14 @@ class Documents:
             (d for d in self._editor.documents() if real_path(d.path) == path), None
         )
 
-    def _saw(self, state: Look) -> None:
+    def _saw(self, state: EffectiveDocument) -> None:
         texts = fingerprint(state.document), fingerprint(state.file)
         own, rival = fingerprint(state.text) or "", rival_of(state.document)
         self._sightings[state.path] = Seen(own, *texts, rival=rival)
 
-    def _stale_error(self, state: Look, why: str, place: int = 1) -> StaleDocumentError:
+    def _stale_error(
+        self, state: EffectiveDocument, why: str, place: int = 1
+    ) -> StaleDocumentError:
         """Return an error that shows the text around a line, so that the next attempt can fit."""
         name = self._name(state.path)
         if state.text is None:
@@ -234,7 +238,9 @@ class Documents:
         error.on_shown = partial(self._saw, state)
         return error
 
-    def _plan_edit(self, state: Look, find: Callable[[str], tuple[TextEdit, ...]]) -> PlannedEdit:
+    def _plan_edit(
+        self, state: EffectiveDocument, find: Callable[[str], tuple[TextEdit, ...]]
+    ) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
             state.truth,
@@ -255,7 +261,7 @@ class Documents:
             state, before, after, edits, route, state.truth.note, saves_unsaved_text=saves
         )
 
-    def _planned_removal(self, state: Look, change: Remove) -> PlannedEdit:
+    def _planned_removal(self, state: EffectiveDocument, change: Remove) -> PlannedEdit:
         name = self._name(state.path)
         doubt = self._doubt(state)
         if state.file is None or state.is_unsaved:
@@ -266,7 +272,7 @@ class Documents:
             raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
         return PlannedEdit(state, state.file.text, None, (), "disk", state.truth.note)
 
-    def _planned_creation(self, state: Look, change: Create) -> PlannedEdit:
+    def _planned_creation(self, state: EffectiveDocument, change: Create) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor
         # A file removed from disk while the editor still shows it is created on disk again.
         is_shown = fingerprint(document) == fingerprint(change.text)
@@ -281,7 +287,7 @@ class Documents:
         route: Route = "editorAndSave" if editor.can_save else "editor"
         return PlannedEdit(state, None, text, (TextEdit(0, len(document.text), text),), route)
 
-    def _planned_undo(self, state: Look) -> PlannedEdit:
+    def _planned_undo(self, state: EffectiveDocument) -> PlannedEdit:
         last = self.history.last(state.path)
         if last is not None and last.op == "delete" and state.file is None:
             before = with_newlines(self.history.text(last.sha256_before))
@@ -292,7 +298,7 @@ class Documents:
         edit_plan = self._plan_edit(state, partial(restoring, before=before, after=after))
         return self._removing(edit_plan) if last.op == "add" else edit_plan
 
-    def _planned_rewrite(self, state: Look, change: Rewrite | Part) -> PlannedEdit:
+    def _planned_rewrite(self, state: EffectiveDocument, change: Rewrite | Part) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
         edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))

@@ -56,7 +56,7 @@ def merge_texts(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
     """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
     their_edits = list(line_hunks(origin, 0, other_text))
     our_edits = [edit for edit in line_hunks(origin, 0, own_text) if edit not in their_edits]
-    fitting = _apart(our_edits, their_edits)
+    fitting = _without_overlap(our_edits, their_edits)
     return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
 
 
@@ -66,10 +66,10 @@ def force_merge(origin: str, own_text: str, other_text: str) -> str:
         [*line_hunks(origin, 0, own_text)],
         [*line_hunks(origin, 0, other_text)],
     )
-    return _both(origin, our_edits, _apart(their_edits, our_edits))
+    return _both(origin, our_edits, _without_overlap(their_edits, our_edits))
 
 
-def _apart(some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> list[TextEdit]:
+def _without_overlap(some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> list[TextEdit]:
     """Return those edits that touch no lines of the others."""
     return [
         edit

@@ -115,7 +115,7 @@ def printable(text: PurePath | str, allowed: str = "") -> str:
 
 
 @dataclass(frozen=True)
-class Apart:
+class IsolatedFolders:
     """Where an isolated conversation has its folders. All names stay those of the open folders."""
 
     open_root: Callable[[Path], int]
@@ -129,7 +129,7 @@ class Folders:
     """The folders open in the editor; relative paths start at the first."""
 
     folders: tuple[Path, ...]
-    apart: Apart | None = None
+    isolated: IsolatedFolders | None = None
     """Set if what they hold is not read from the disk but where the conversation keeps it."""
 
     @cached_property
@@ -220,7 +220,7 @@ class Folders:
 
     def for_programs(self, path: Path) -> Path:
         """Return the path under which the conversation's programs find a real path."""
-        return self.apart.for_programs(path) if self.apart else path
+        return self.isolated.for_programs(path) if self.isolated else path
 
     def contains(self, path: Path) -> bool:
         """Return whether a real path lies inside one of the folders."""
@@ -298,7 +298,7 @@ class Folders:
         return self.folders[0] / path
 
     def _open_root(self, root: Path, path: Path) -> int:
-        return self.apart.open_root(root) if self.apart else _open_folder(str(root), path)
+        return self.isolated.open_root(root) if self.isolated else _open_folder(str(root), path)
 
     def _root_of(self, path: Path) -> Path | None:
         return max(self._roots_of(path), key=lambda root: len(root.parts), default=None)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from oh_daemon.common.masking import Masker
-from oh_daemon.kernel.context import Cut, View, last_told, render_batch, with_images
+from oh_daemon.kernel.context import (
+    HistoryCut,
+    ModelContext,
+    last_reported,
+    render_batch,
+    with_images,
+)
 from oh_daemon.kernel.ports import ToolResult
 from oh_daemon.kernel.tool_calls import presentable
 from oh_daemon.storage.memory_log import MemoryLog
@@ -42,7 +48,7 @@ def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
         tool_call_item("c1", "one"),
         tool_call_item("c2", None),
     ]
-    assert View("Be good.").messages(items) == [
+    assert ModelContext("Be good.").messages(items) == [
         SYSTEM,
         {"role": "user", "content": "go"},
         {
@@ -59,14 +65,14 @@ def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
 
 
 def test_a_batch_enters_whole_or_not_at_all():
-    view, items = View("Be good."), [user(text("go")), tool_call_item("c1", "one")]
+    view, items = ModelContext("Be good."), [user(text("go")), tool_call_item("c1", "one")]
     running_call = tool_call_item("c2", None, status="running")
     assert len(view.messages([*items, running_call])) == 2
     assert len(view.messages([*items, tool_call_item("c2", "two")])) == 5
 
 
 def test_what_a_view_has_given_is_not_changed_by_what_comes():
-    view, items = View("Be good."), [user(text("go"))]
+    view, items = ModelContext("Be good."), [user(text("go"))]
     first = view.messages(items)
     second = view.messages([*items, agent_message("Hi.")])
     assert (len(first), len(second)) == (2, 3)
@@ -93,7 +99,7 @@ def test_what_is_in_view_of_the_editor_counts_as_told(
     items: list[Any] = [
         {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(contexts, 1)
     ]
-    assert last_told([*items, condensation]) == texts_by_kind
+    assert last_reported([*items, condensation]) == texts_by_kind
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
@@ -171,7 +177,7 @@ def test_of_a_result_that_is_pruned_its_end_and_some_lines_are_left(fields: Any,
     item = tool_call_item(
         "c1", "\n".join(f"line {n} {'x' * 300 * (n == 2)}" for n in range(1, 100)), **fields
     )
-    excerpt: Any = Cut(0, frozenset({"c1"})).excerpt(item)
+    excerpt: Any = HistoryCut(0, frozenset({"c1"})).excerpt(item)
     head, *rows = excerpt["content"][0]["text"].split("\n")
     assert head == f"[{ending}; to save room, only the first and last lines of 99 are left]"
     assert [row[:7].rstrip() for row in rows] == [

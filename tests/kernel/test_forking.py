@@ -9,7 +9,7 @@ import pytest
 from fake_llm import malformed_reason
 from places import TESTS
 
-from oh_daemon.kernel.context import View
+from oh_daemon.kernel.context import ModelContext
 from oh_daemon.kernel.folding import fold
 from oh_daemon.kernel.records import fork_records
 from oh_daemon.kernel.recovery import restart_events
@@ -38,7 +38,7 @@ def require_well_formed(records: list[Any]) -> None:
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert (state.turn, state.open_items, state.pending, state.queue) == (None, {}, {}, [])
     assert restart_events(state, "now") == []
-    assert malformed_reason(View("").messages(state.items)) is None
+    assert malformed_reason(ModelContext("").messages(state.items)) is None
     for record in records:
         assert not isinstance(Record.model_validate(record).event, UnknownEvent)
 

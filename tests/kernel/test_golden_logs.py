@@ -16,7 +16,7 @@ import pytest
 from fake_llm import malformed_reason
 from places import TESTS
 
-from oh_daemon.kernel.context import View
+from oh_daemon.kernel.context import ModelContext
 from oh_daemon.kernel.folding import apply
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.recovery import restart_events
@@ -67,4 +67,4 @@ def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path)
 def test_it_needs_no_repair_and_gives_a_model_well_formed_messages(log: Path):
     state = replay_log(log)
     assert restart_events(state, "now") == []
-    assert malformed_reason(View("").messages(state.items)) is None
+    assert malformed_reason(ModelContext("").messages(state.items)) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oh_daemon.kernel.context import View
+from oh_daemon.kernel.context import ModelContext
 from oh_daemon.kernel.folding import apply, fold
 from oh_daemon.kernel.records import begin_of_message, standing_records
 from oh_daemon.kernel.state import State
@@ -52,7 +52,7 @@ def test_the_way_back_goes_before_the_turn_that_a_message_started():
 
 
 def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_added():
-    view, state = View("system"), State("c")
+    view, state = ModelContext("system"), State("c")
     from_log = iter([*RECORDS, *records_of(*[{}] * 8, TURN, message("c", "three"))[8:]])
     for record in from_log:
         apply(state, record)
@@ -62,7 +62,7 @@ def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_add
 
 
 def test_a_view_that_was_not_asked_in_between_begins_anew_too():
-    view = View("system")
+    view = ModelContext("system")
     view.messages(fold("c", RECORDS[:7]).items)
     later = records_of(*[{}] * 8, TURN, message("c", "three"))[8:]
     contents = [each["content"] for each in view.messages(fold("c", [*RECORDS, *later]).items)]

@@ -119,7 +119,12 @@ OURS = {
         ),
         (
             "Bash",
-            {"command": "ls", "description": "Look", "run_in_background": True, "timeout": 5},
+            {
+                "command": "ls",
+                "description": "EffectiveDocument",
+                "run_in_background": True,
+                "timeout": 5,
+            },
             {"command": "ls", "background": True, "timeout_s": 5},
         ),
         (

@@ -6,7 +6,7 @@ import pytest
 
 from oh_daemon.kernel.window import Gauge, Size
 
-ASKED = Size(n_fixed=4_000, view=3_000)  # 2,000 tokens by our own estimate.
+ASKED = Size(n_fixed=4_000, messages=3_000)  # 2,000 tokens by our own estimate.
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
-from oh_daemon.features.condensation.condensation import Condensing
+from oh_daemon.features.condensation.condensation import Condensation
 from oh_daemon.features.conversation_tools.tools import FinishTool
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, Hooks
 from oh_daemon.features.stuck.stuck import find_stuck
@@ -215,7 +215,7 @@ def runtime_of(
         approval=Consent(conversation, policy, points),
         hooks=points,
         questions=(),
-        condenser=Condensing(journal, condenser, points.before_condensing),
+        condenser=Condensation(journal, condenser, points.before_condensing),
         find_stuck=find_stuck,
         slots=Slots(),
         on_idle=lambda: None,

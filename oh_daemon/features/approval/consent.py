@@ -31,7 +31,7 @@ from oh_daemon.kernel.ports import (
     Question,
     Tool,
 )
-from oh_daemon.kernel.state import Decided
+from oh_daemon.kernel.state import DecisionMade
 from oh_daemon.kernel.tool_calls import plan
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
@@ -43,7 +43,7 @@ from oh_daemon.protocol.items import Risk
 class _Answers:
     """A snapshot of what was decided about one action: an answer may come at any time."""
 
-    decisions: Mapping[str, Decided]
+    decisions: Mapping[str, DecisionMade]
     """By the digest of what was decided about."""
     request: plain.Approval | None
     """What the user is being asked about it."""
@@ -251,7 +251,7 @@ class Consent:
         self._journal.append_to(item["id"], event, *more)
 
     def _obey(
-        self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: DecisionMade
     ) -> Intent | Rejection | None:
         if decision.effect == "reject":
             return _rejection(decision)
@@ -304,13 +304,13 @@ class Consent:
             return  # A message of the user took the action's place.
         journal.log.sync()
         if not self._policy.can_ask():
-            reject_unasked(journal, approval.id, approval.digest)
+            reject_unattended(journal, approval.id, approval.digest)
 
 
 NOBODY_THERE = "the user cannot be asked: no connected client can answer"
 
 
-def reject_unasked(
+def reject_unattended(
     journal: Journal, approval_id: str, digest: str, why: str = NOBODY_THERE
 ) -> None:
     """Reject a pending approval because there is nobody to ask, or for another reason."""
@@ -318,7 +318,7 @@ def reject_unasked(
     Decisions(journal).respond(approval_id, digest, decision, feedback=why, by="noClient")
 
 
-def _rejection(decision: Decided) -> Rejection:
+def _rejection(decision: DecisionMade) -> Rejection:
     answer = decision.answer
     who = "The user rejected this" if answer and answer["by"] == "user" else "This was not run"
     why = answer.get("feedback") if answer else None

@@ -112,7 +112,7 @@ def _text_of(response: Response, url: str, path: str, check: Callable[[], object
 
 def page_text(html: str, check: Callable[[], object] = lambda: None) -> str:
     """Return the words of a page, a line for each block. `check` raises when it is to end."""
-    parser = _Words()
+    parser = _PageText()
     for start in range(0, len(html), _SLICE_CHARS):
         check()
         parser.feed(html[start : start + _SLICE_CHARS])
@@ -123,7 +123,7 @@ def page_text(html: str, check: Callable[[], object] = lambda: None) -> str:
     return _BLANKS.sub("\n\n", "\n".join(lines)).strip()
 
 
-class _Words(HTMLParser):
+class _PageText(HTMLParser):
     """Collects what a reader sees."""
 
     _HIDDEN = frozenset(

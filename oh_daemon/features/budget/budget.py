@@ -18,7 +18,7 @@ from oh_daemon.kernel.journal import History, Listener
 from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import Caveat, Clock
 from oh_daemon.kernel.state import State
-from oh_daemon.kernel.turns import Rest
+from oh_daemon.kernel.turns import TurnOutcome
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.protocol.settings import Settings
@@ -42,18 +42,18 @@ class Budget(Listener, Feature):
         self._unsaved_usd = 0.0
         self._alone_since = clock.monotonic()
 
-    def rest_before_step(self, state: State) -> Rest | None:
+    def rest_before_step(self, state: State) -> TurnOutcome | None:
         """Return why no further step may begin, or None. Called by the worker; uses the disk."""
         settings, today_usd = self._settings(), self.save()
         limit = settings.max_cost_usd_per_conversation
         if limit is not None and state.known_cost_usd >= limit:
-            return Rest("maxCostUsdPerConversation", "paused", "budget")
+            return TurnOutcome("maxCostUsdPerConversation", "paused", "budget")
         limit = settings.max_cost_usd_per_day
         if limit is not None and today_usd >= limit:
-            return Rest("maxCostUsdPerDay", "paused", "budget")
+            return TurnOutcome("maxCostUsdPerDay", "paused", "budget")
         limit = settings.max_minutes
         if limit is not None and self._clock.monotonic() - self._alone_since >= limit * 60:
-            return Rest("maxMinutes", "paused", "budget")
+            return TurnOutcome("maxMinutes", "paused", "budget")
         return None
 
     def before_step(self, conversation: Conversation, _cancel: CancelToken) -> None:

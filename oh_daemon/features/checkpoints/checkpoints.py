@@ -63,7 +63,7 @@ Saves = Mapping[Path, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class FileBlob:
     """A file as it was: its git mode and the id of its content."""
 
     mode: str
@@ -75,8 +75,8 @@ class Difference:
     """A file that differs between two checkpoints; None means no file."""
 
     path: Path
-    before: Kept | None
-    after: Kept | None
+    before: FileBlob | None
+    after: FileBlob | None
 
 
 class Checkpoints(Feature):
@@ -161,7 +161,7 @@ class Checkpoints(Feature):
         data = text.encode("utf-8", "surrogatepass")
         return self._git(self._store, *command, stdin=data).decode().strip()
 
-    def _has_text(self, blob: Kept | None, text: str) -> bool:
+    def _has_text(self, blob: FileBlob | None, text: str) -> bool:
         file_text = parse_text(self.contents([blob.oid]).get(blob.oid, b"")) if blob else None
         return file_text is not None and with_newlines(file_text.text) == with_newlines(text)
 
@@ -324,7 +324,7 @@ def _parse_differences(root: Path, output: bytes) -> Iterator[Difference]:
     for head, name in zip(fields[::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = head.decode().lstrip(":").split(" ")
         sides = [
-            None if not oid.strip("0") else Kept(mode, oid)
+            None if not oid.strip("0") else FileBlob(mode, oid)
             for mode, oid in ((old_mode, old), (new_mode, new))
         ]
         yield Difference(root / os.fsdecode(name), *sides)

@@ -1,8 +1,8 @@
 """Makes room in a conversation that fills its model's window, before a request or after it failed.
 
-`condensation_plan` plans, `Condensing` asks the model and logs an item; no item is lost. When older
-steps cannot make enough room, the results of the last answer share what there is; as they were
-never sent, the provider's cache loses nothing.
+`condensation_plan` plans, `Condensation` asks the model and logs an item; no item is lost. When
+older steps cannot make enough room, the results of the last answer share what there is; as they
+were never sent, the provider's cache loses nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oh_daemon.features.condensation.plan import (
     render_transcript,
 )
 from oh_daemon.kernel.answer import retry_event
-from oh_daemon.kernel.context import Cut, View, render_cut, size_of
+from oh_daemon.kernel.context import HistoryCut, ModelContext, render_cut, size_of
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.kernel.usage import bill_model
@@ -49,7 +49,7 @@ Keep names, paths, commands, numbers and error messages literal. Invent nothing.
 """
 
 
-class Condensing:
+class Condensation:
     """Condenses one conversation; called by its worker only."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Condensing:
         """
         self._before = before
         self._journal = journal
-        self._view = View(journal.state.agent["systemPrompt"])
+        self._context = ModelContext(journal.state.agent["systemPrompt"])
         self._condenser = condenser
         self._gauge = Gauge()
         self._last_size = Size(0, 0)
@@ -86,8 +86,8 @@ class Condensing:
             self._cut_last(model, room, "windowFull")
         check_fits(self._tokens(), model)
         self._last_size = self._size
-        messages = self._view.messages(journal.state.items)
-        self._view.fill_images(messages, journal.log.read_blob)
+        messages = self._context.messages(journal.state.items)
+        self._context.fill_images(messages, journal.log.read_blob)
         return messages
 
     def count(self) -> None:
@@ -96,7 +96,7 @@ class Condensing:
 
     def _measure_tools(self, tools: Sequence[Json]) -> None:
         """Take in what is new in the conversation."""
-        system, *_ = self._view.messages(self._journal.state.items)
+        system, *_ = self._context.messages(self._journal.state.items)
         if not self._n_fixed_chars or tools is not self._tools:
             self._tools, self._n_fixed_chars = (
                 tools,
@@ -105,7 +105,7 @@ class Condensing:
 
     @property
     def _size(self) -> Size:
-        return Size(self._n_fixed_chars, self._view.n_chars)
+        return Size(self._n_fixed_chars, self._context.n_chars)
 
     def _tokens(self) -> int:
         return self._gauge.tokens(self._size)
@@ -115,7 +115,7 @@ class Condensing:
 
         Raises `NetworkError` and `RateLimitError`, which may pass with time, and `Cancelled`.
         """
-        items, room = self._journal.state.items, self._view.n_chars
+        items, room = self._journal.state.items, self._context.n_chars
         plan = plan_pruning(items, room) if self._condenser in _PRUNING else None
         if plan is None and self._condenser not in {"none", "prune"}:
             plan = plan_cut(items, room)
@@ -126,7 +126,7 @@ class Condensing:
 
         Returns False when nothing can be left out.
         """
-        before, tokens = self._view.n_chars, self._tokens()
+        before, tokens = self._context.n_chars, self._tokens()
         if not is_last:
             self.condense(model, cancel, "overflow")
         elif self._condenser != "none":
@@ -134,7 +134,7 @@ class Condensing:
             if plan is not None:
                 self._carry_out(plan, model, cancel, "overflow")
         self._cut_last(model, tokens // 2, "overflow")
-        return self._view.n_chars < before
+        return self._context.n_chars < before
 
     def _cut_last(self, model: Model, room: int, reason: Reason) -> None:
         """Show of the last answer's results what fits the room, in tokens."""
@@ -148,8 +148,8 @@ class Condensing:
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
         """Condense at the user's request; log a note when there is nothing to condense."""
         journal = self._journal
-        self._view.messages(journal.state.items)
-        plan = plan_cut(journal.state.items, self._view.n_chars, worth=0)
+        self._context.messages(journal.state.items)
+        plan = plan_cut(journal.state.items, self._context.n_chars, worth=0)
         if plan is None:
             nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
             journal.append(e.ItemCompleted(item=nothing))
@@ -175,7 +175,7 @@ class Condensing:
     def _complete(
         self,
         item: CondensationItem,
-        history_cut: Cut,
+        history_cut: HistoryCut,
         reason: Reason,
         events: Sequence[Contract] = (),
     ) -> None:
@@ -195,7 +195,7 @@ class Condensing:
             }
         )
         journal.append(*events, e.ItemCompleted(item=completed_item))
-        self._view.messages(journal.state.items)
+        self._context.messages(journal.state.items)
 
     def _summarize(
         self, plan: Plan, model: Model, cancel: CancelToken
@@ -205,7 +205,7 @@ class Condensing:
         wish = (journal.state.condense_requested or {}).get("instructions")
         prompt = f"{_SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else _SUMMARIZE
         window = model.traits.context_window
-        limit = window * CHARS_PER_TOKEN if window else self._view.n_chars
+        limit = window * CHARS_PER_TOKEN if window else self._context.n_chars
         transcript = render_transcript(
             plan.dropped_items, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier
         )

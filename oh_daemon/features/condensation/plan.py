@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.kernel.context import (
-    Cut,
+    HistoryCut,
     find_batches,
     find_cut,
     is_message,
@@ -40,7 +40,7 @@ _CAPS = (8_000, 2_000, 500, 120)
 class Plan:
     """A cut to make, and the items before it that a summary must cover."""
 
-    history_cut: Cut
+    history_cut: HistoryCut
     dropped_items: Sequence[plain.Item] = ()
     earlier: str | None = None
     """The previous summary, which the new one must include."""
@@ -85,7 +85,9 @@ def plan_cut(
         return None
     stays = {item["id"] for item in items[later.start :]}
     limits = {name: limit for name, limit in history_cut.limits.items() if name in stays}
-    longer_cut = Cut(later.start, history_cut.pruned_ids & stays, None, limits, history_cut.window)
+    longer_cut = HistoryCut(
+        later.start, history_cut.pruned_ids & stays, None, limits, history_cut.window
+    )
     return Plan(longer_cut, items[history_cut.start : later.start], history_cut.summary)
 
 
@@ -128,7 +130,7 @@ class _Batch:
     size: int
 
 
-def _batches(items: Sequence[plain.Item], history_cut: Cut) -> list[_Batch]:
+def _batches(items: Sequence[plain.Item], history_cut: HistoryCut) -> list[_Batch]:
     """Return the batches that the cut keeps, without those that add nothing to a request."""
     batches: list[_Batch] = []
     for first, end in find_batches(items, history_cut.start):
@@ -151,7 +153,7 @@ def _n_old(
     return min(len(batches) - n_fitting, *answers[-1:], max(0, len(batches) - 1))
 
 
-def _size_after(history_cut: Cut, items: Sequence[plain.Item]) -> int:
+def _size_after(history_cut: HistoryCut, items: Sequence[plain.Item]) -> int:
     return sum(map(size_of, render_cut(history_cut, items)))
 
 

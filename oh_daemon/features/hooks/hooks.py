@@ -20,7 +20,7 @@ from oh_daemon.kernel.approval_requests import Ruling
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Json, Tool, ToolResult
 from oh_daemon.kernel.tool_calls import plan, schema_problem
-from oh_daemon.kernel.turns import Rest
+from oh_daemon.kernel.turns import TurnOutcome
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import ToolError
@@ -130,7 +130,7 @@ class HookPoints:
         self.rulings: dict[str, Ruling] = {}
         """What hooks decided about actions, by the actions' ids."""
 
-    def take_messages(self, cancel: CancelToken) -> Rest | None:
+    def take_messages(self, cancel: CancelToken) -> TurnOutcome | None:
         """Show new messages to hooks; a refused message ends the turn and never reaches a model."""
         new = [
             message for message in self._new_messages() if message["id"] not in self._message_ids
@@ -146,7 +146,7 @@ class HookPoints:
             if why is not None:
                 self._journal.append(e.MessageRefused(reason=why), item_id=item["id"])
                 self._notify(f"A hook refused the message: {why}")
-                return Rest("hook", final_text=why)
+                return TurnOutcome("hook", final_text=why)
         return None
 
     def _new_messages(self) -> list[plain.UserMessageItem]:
@@ -158,7 +158,7 @@ class HookPoints:
         self._last_id = items[-1]["id"] if items else None
         return [item for item in items[start:] if item["kind"] == "userMessage"]
 
-    def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
+    def lets_rest(self, rest: TurnOutcome, cancel: CancelToken) -> bool:
         """Return False when a hook wants the agent to go on."""
         state = self._journal.state
         turn_id = state.open_turn.id

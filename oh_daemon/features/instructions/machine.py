@@ -99,7 +99,7 @@ class Machine(Feature):
         """Tell the model what has changed since its last step, and look again in a new turn."""
         if conversation.state.open_turn.n_steps == 0:
             self.look(conversation.delivery.facts_reported().get("git", ""))
-        conversation.delivery.tell_news()
+        conversation.delivery.report_news()
 
     def facts(self) -> dict[str, str]:
         """Return what is known by now, by kind. Does not wait."""

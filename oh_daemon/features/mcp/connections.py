@@ -42,7 +42,7 @@ Prepare = Callable[[McpServerSettings], tuple[Spawner, McpServerSettings]]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ServerEnvironment:
     """What servers need to start and connect."""
 
     spawner: Spawner

@@ -24,7 +24,7 @@ _MAX_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class SelectedTool:
     """A tool of a server; its `spec` has the name by which the model calls it."""
 
     spec: ToolSpec
@@ -34,10 +34,10 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolSelection:
     """The tools of a server that are offered, and why the others are not."""
 
-    tools: tuple[Offered, ...]
+    tools: tuple[SelectedTool, ...]
     left_out: tuple[str, ...]
     digests: Mapping[str, str]
     """The digest of each tool from when it was first seen."""
@@ -48,10 +48,10 @@ def choose_tools(
     settings: McpServerSettings,
     listing: Iterable[Json],
     past_digests: Mapping[str, str],
-) -> Offer:
+) -> ToolSelection:
     """Choose from `listing`, tools in MCP's form; `past_digests` are of earlier ones."""
     digests = dict(past_digests)
-    tools: dict[str, Offered] = {}
+    tools: dict[str, SelectedTool] = {}
     left_out: list[str] = []
     for tool in listing:
         own_name = str(tool.get("name", ""))
@@ -66,10 +66,10 @@ def choose_tools(
         if problem is None and name in tools:
             problem = "another tool has this name"
         if problem is None:
-            tools[name] = Offered(_spec(name, server, tool), own_name, digest)
+            tools[name] = SelectedTool(_spec(name, server, tool), own_name, digest)
         elif len(left_out) < MAX_TOOLS:
             left_out.append(f"{printable(own_name)[:_MAX_NAME]}: {problem}")
-    return Offer(tuple(tools.values()), tuple(left_out), digests)
+    return ToolSelection(tuple(tools.values()), tuple(left_out), digests)
 
 
 def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None:

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.mcp.connections import Surroundings
-from oh_daemon.features.mcp.offer import Offered, choose_tools
+from oh_daemon.features.mcp.connections import ServerEnvironment
+from oh_daemon.features.mcp.offer import SelectedTool, choose_tools
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerInfo, McpServerSettings, McpStatus
@@ -55,12 +55,12 @@ class Server:
         self,
         name: str,
         settings: McpServerSettings,
-        around: Surroundings,
+        around: ServerEnvironment,
         on_change: Callable[[], None],
     ) -> None:
         self.name = name
         self.settings = settings
-        self.offered: tuple[Offered, ...] = ()
+        self.offered: tuple[SelectedTool, ...] = ()
         self.has_resources = False
         self.is_another_try = False
         """Whether it had failed before it began to connect."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.mcp.connections import Prepare, Surroundings
-from oh_daemon.features.mcp.offer import Offered
+from oh_daemon.features.mcp.connections import Prepare, ServerEnvironment
+from oh_daemon.features.mcp.offer import SelectedTool
 from oh_daemon.features.mcp.server import RunOnLoop, Server
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
@@ -113,7 +113,7 @@ class McpServers:
         self,
         run: RunOnLoop,
         settings: Callable[[], Mapping[str, McpServerSettings]],
-        surroundings: Surroundings,
+        surroundings: ServerEnvironment,
     ) -> None:
         self.run_on_loop = run
         self._settings = settings
@@ -303,7 +303,7 @@ def _caveats_of(source: McpServers, server: McpServerInfo) -> Iterator[Caveat]:
 class McpTool:
     """A tool of a server; tools from the same listing compare equal."""
 
-    offered: Offered
+    offered: SelectedTool
     server: Server
     run_on_loop: RunOnLoop
     confinement: Confinement | None = None

@@ -11,7 +11,7 @@ from oh_daemon.protocol.errors import ModelError, NetworkError
 from oh_daemon.protocol.llm import LLMSettings
 
 
-class Patience:
+class AttemptDeadlines:
     """The deadlines of one attempt; they begin when it is made."""
 
     def __init__(self, settings: LLMSettings) -> None:

@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import IO
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.features.models.attempts import Patience
+from oh_daemon.features.models.attempts import AttemptDeadlines
 from oh_daemon.features.models.chat import CHAT, chat_fields
 from oh_daemon.features.models.dialect import Call, Dialect, without_none
 from oh_daemon.features.models.failures import Failure, explain, no_responses
@@ -32,7 +32,7 @@ from oh_daemon.protocol.llm import LLMSettings
 
 
 def litellm_chunks(
-    call: Call, *, finds_key: bool, cancel: CancelToken, patience: Patience
+    call: Call, *, finds_key: bool, cancel: CancelToken, patience: AttemptDeadlines
 ) -> Generator[Json]:
     """Yield the answer's chunks in OpenAI's form. Raises `ModelError`, or `Cancelled` at once.
 
@@ -114,7 +114,7 @@ _RUNNING: list[_Child] = []
 
 
 def ask_litellm(
-    request: Json, cancel: CancelToken, patience: Patience | None = None
+    request: Json, cancel: CancelToken, patience: AttemptDeadlines | None = None
 ) -> Generator[Json]:
     """Yield the messages of an answer. Raises `NetworkError`, and `Cancelled` at once.
 
@@ -140,7 +140,7 @@ def ask_litellm(
         child.finish(number)
 
 
-def _messages(inbox: SimpleQueue[Json], patience: Patience | None) -> Iterator[Json]:
+def _messages(inbox: SimpleQueue[Json], patience: AttemptDeadlines | None) -> Iterator[Json]:
     yield inbox.get()
     if patience is not None:
         patience.begin()

@@ -20,7 +20,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.models.answer_ends import failed_end
 from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.assembly import Assembly
-from oh_daemon.features.models.attempts import Patience, with_retries
+from oh_daemon.features.models.attempts import AttemptDeadlines, with_retries
 from oh_daemon.features.models.capabilities import (
     Capabilities,
     edits_by_patch,
@@ -154,7 +154,7 @@ class RemoteModel:
         on_delta = progress.on_delta
         shown = on_delta if has_functions else ShownText(on_delta).feed
         assembly = Assembly(shown, call.tools or request.tools)
-        patience = Patience(settings)
+        patience = AttemptDeadlines(settings)
         with closing(self._chunks(call, progress.cancel, patience)) as chunks:
             for chunk in chunks:
                 patience.restart()
@@ -219,7 +219,9 @@ class RemoteModel:
         if error:
             raise error
 
-    def _chunks(self, call: Call, cancel: CancelToken, patience: Patience) -> Generator[Json]:
+    def _chunks(
+        self, call: Call, cancel: CancelToken, patience: AttemptDeadlines
+    ) -> Generator[Json]:
         if call.provider is None:
             return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
         return self._direct_chunks(call, call.provider, Waiter(cancel, patience.left_s))

@@ -12,7 +12,7 @@ from oh_daemon.kernel.approval_requests import approval_options, never_asks, new
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Intent
-from oh_daemon.kernel.state import Decided
+from oh_daemon.kernel.state import DecisionMade
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import FileChangeSubject
 from oh_daemon.protocol.errors import ToolError
@@ -112,7 +112,7 @@ class ApplyPrompts(OpenQuestions):
         journal.append(e.ItemCompleted(item=notice), event)
 
 
-def _uri_of(decision: Decided) -> str:
+def _uri_of(decision: DecisionMade) -> str:
     subject = decision.approval and decision.approval["subject"]
     return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.common.plain_text import clip_line
-from oh_daemon.features.project_programs.question import SelfRunning, permission
+from oh_daemon.features.project_programs.question import ProjectPrograms, permission
 from oh_daemon.features.settings.sources import project_hooks
 from oh_daemon.features.skills.files import find_skills
 from oh_daemon.features.trust.trust import TrustBook, command_hash, hook_hash, server_hash
-from oh_daemon.kernel.state import Decided
-from oh_daemon.protocol.approvals import SelfRun, TrustSubject
+from oh_daemon.kernel.state import DecisionMade
+from oh_daemon.protocol.approvals import ProjectProgram, TrustSubject
 from oh_daemon.protocol.items import NoticeItem
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
@@ -21,22 +21,22 @@ MAX_ASKED = 100
 _MAX_CHARS = 1_000
 
 
-def runs_in(folder: Path) -> tuple[SelfRun, ...]:
+def runs_in(folder: Path) -> tuple[ProjectProgram, ...]:
     """Return what the folder would run by itself if it were trusted, each once. Reads the disk."""
-    runs: dict[str, SelfRun] = {}
+    runs: dict[str, ProjectProgram] = {}
     for run in (*_hooks_in(folder), *_skills_in(folder)):
         runs.setdefault(run.sha256, run)
     return tuple(runs.values())
 
 
-def _hooks_in(folder: Path) -> Iterator[SelfRun]:
+def _hooks_in(folder: Path) -> Iterator[ProjectProgram]:
     for file, table in project_hooks(folder):
         for group in (group for groups in table.values() for group in groups):
             for command in (hook.command for hook in group.hooks):
                 yield _run("hook", command, file, hook_hash(command, folder))
 
 
-def _skills_in(folder: Path) -> Iterator[SelfRun]:
+def _skills_in(folder: Path) -> Iterator[ProjectProgram]:
     for skill in find_skills([folder], None, lambda _folder: True):
         for command in skill.commands:
             yield _run("skillCommand", command, skill.path, command_hash(command, folder))
@@ -47,13 +47,13 @@ def _skills_in(folder: Path) -> Iterator[SelfRun]:
 
 def _run(
     kind: Literal["hook", "skillCommand", "server"], command: str, file: Path, sha256: str
-) -> SelfRun:
+) -> ProjectProgram:
     uri = uri_from_path(file)
-    return SelfRun(kind=kind, command=clip_line(command, _MAX_CHARS), uri=uri, sha256=sha256)
+    return ProjectProgram(kind=kind, command=clip_line(command, _MAX_CHARS), uri=uri, sha256=sha256)
 
 
 def subject_of(
-    folder: Path, runs: Sequence[SelfRun], *, is_trusted: bool | None = None
+    folder: Path, runs: Sequence[ProjectProgram], *, is_trusted: bool | None = None
 ) -> TrustSubject:
     subjects = tuple(runs[:MAX_ASKED]) or None
     return TrustSubject(folder=uri_from_path(folder), runs=subjects, is_trusted=is_trusted)
@@ -63,9 +63,9 @@ def hashes(subject: TrustSubject) -> list[str]:
     return [run.sha256 for run in subject.runs or ()]
 
 
-def self_running_in(
+def project_programs_in(
     folders: Sequence[Path], trust: Callable[[], TrustBook], notify: Callable[[NoticeItem], object]
-) -> SelfRunning:
+) -> ProjectPrograms:
     """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
 
     def list_undecided() -> list[TrustSubject]:
@@ -76,13 +76,13 @@ def self_running_in(
             if (subject := _undecided_subjects(folder, trust(), notify))
         ]
 
-    def decide(subject: TrustSubject, decision: Decided) -> None:
+    def decide(subject: TrustSubject, decision: DecisionMade) -> None:
         if (folder := path_from_uri(subject.folder)) is not None:
             is_allowed = decision.effect == "allow"
             for_now = is_allowed and decision.scope not in {"folder", "user"}
             trust().decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
 
-    return SelfRunning(list_undecided, decide)
+    return ProjectPrograms(list_undecided, decide)
 
 
 def _undecided_subjects(

@@ -16,7 +16,7 @@ from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, new_
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Intent, digest_of
-from oh_daemon.kernel.state import Decided
+from oh_daemon.kernel.state import DecisionMade
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import TrustSubject
@@ -32,20 +32,20 @@ _WAYS_OUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class SelfRunning:
+class ProjectPrograms:
     """What the folders of one conversation run by themselves."""
 
     list_undecided: Callable[[], Sequence[TrustSubject]]
     """Returns what nobody has decided about, by folder; reads the disk."""
-    decide: Callable[[TrustSubject, Decided], None]
+    decide: Callable[[TrustSubject, DecisionMade], None]
     """Keeps what the user decided."""
 
 
-class Novelties(OpenQuestions):
+class UnapprovedPrograms(OpenQuestions):
     """Holds the agent of one conversation while the user has to decide about something new."""
 
     def __init__(
-        self, journal: Journal, programs: SelfRunning, can_ask: Callable[[], bool]
+        self, journal: Journal, programs: ProjectPrograms, can_ask: Callable[[], bool]
     ) -> None:
         self._journal = journal
         self._running = programs
@@ -93,7 +93,7 @@ class Novelties(OpenQuestions):
         )
         journal.log.sync()
 
-    def _take_decision(self, notice: plain.Item, decision: Decided | None) -> None:
+    def _take_decision(self, notice: plain.Item, decision: DecisionMade | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
         asked_subject = decision and decision.approval and decision.approval["subject"]
         if (

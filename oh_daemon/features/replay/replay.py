@@ -18,7 +18,7 @@ from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.approval.judgement import NO_POLICY
-from oh_daemon.features.condensation.condensation import Condensing
+from oh_daemon.features.condensation.condensation import Condensation
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints
 from oh_daemon.features.replay.compare import (
     Comparison,
@@ -54,7 +54,7 @@ from oh_daemon.kernel.ports import (
 )
 from oh_daemon.kernel.runtime import Runtime, Slots
 from oh_daemon.kernel.state import ENDED, State, is_tool_item
-from oh_daemon.kernel.turns import Rest, turn_end
+from oh_daemon.kernel.turns import TurnOutcome, turn_end
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.content import Part
@@ -145,12 +145,12 @@ class _RecordedLimits(Feature):
     def __init__(self, turn: Callable[[], Turn]) -> None:
         self._turn = turn
 
-    def rest_before_step(self, state: State) -> Rest | None:
+    def rest_before_step(self, state: State) -> TurnOutcome | None:
         outcome = self._turn().outcome
         reason = outcome.get("stopReason") if outcome else None
         if outcome is None or reason not in LIMITS or state.open_turn.n_steps < outcome["nSteps"]:
             return None
-        return Rest(reason, "paused", "budget")
+        return TurnOutcome(reason, "paused", "budget")
 
 
 class _Replay:
@@ -194,7 +194,7 @@ class _Replay:
                 approval=Consent(self._conversation, NO_POLICY, hooks),
                 hooks=hooks,
                 questions=(),
-                condenser=Condensing(journal, "pipeline", hooks.before_condensing),
+                condenser=Condensation(journal, "pipeline", hooks.before_condensing),
                 find_stuck=find_stuck,
                 command_changes=None,
                 watch_files=None,

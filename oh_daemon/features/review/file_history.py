@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.checkpoints.checkpoints import Checkpoints, Difference, Kept
+from oh_daemon.features.checkpoints.checkpoints import Checkpoints, Difference, FileBlob
 from oh_daemon.kernel.state import changes_made
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import EditRejectedError, StorageError, ToolError, UserError
@@ -55,7 +55,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class FileHistory:
     """One file: `now` as the agent left it; `target` as it was, with what others changed since."""
 
     now: Version | None
@@ -66,32 +66,34 @@ Change = tuple[Path, Version | None, Version | None]
 """One change of a file: its path, and the file before and after."""
 
 
-def pasts_of(
+def histories_of(
     records: Iterable[plain.Record],
     to_seq: int,
     documents: Documents,
     checkpoints: Checkpoints | None,
-) -> dict[Path, Past]:
+) -> dict[Path, FileHistory]:
     """Return the files that changed after `to_seq`, by real path.
 
     Raises `ToolError` when the checkpoints cannot be read.
     """
-    pasts: dict[Path, Past] = {}
+    histories: dict[Path, FileHistory] = {}
     hash_by_uri: dict[str, str | None] = {}
     for record in records:
         event = record["event"]
         is_later = record["seq"] > to_seq
-        changes = _changes_in(event, documents, checkpoints, pasts, hash_by_uri) if is_later else ()
+        changes = (
+            _changes_in(event, documents, checkpoints, histories, hash_by_uri) if is_later else ()
+        )
         for path, before, after in changes:
-            past = pasts.get(path)
+            past = histories.get(path)
             if past is None:
-                pasts[path] = Past(after, before)
+                histories[path] = FileHistory(after, before)
             elif _same(past.now, before):
-                pasts[path] = Past(after, past.target)
+                histories[path] = FileHistory(after, past.target)
             else:
-                pasts[path] = Past(after, _with_gap(past, before))
+                histories[path] = FileHistory(after, _with_gap(past, before))
         hash_by_uri |= _reviewed_by(event)
-    return {path: past for path, past in pasts.items() if not _same(past.now, past.target)}
+    return {path: past for path, past in histories.items() if not _same(past.now, past.target)}
 
 
 def _reviewed_by(event: plain.Event) -> dict[str, str | None]:
@@ -112,7 +114,7 @@ def _same(one: Version | None, other_version: Version | None) -> bool:
     return other_version is None if one is None else one.is_same(other_version)
 
 
-def _with_gap(past: Past, later: Version | None) -> Version | None:
+def _with_gap(past: FileHistory, later: Version | None) -> Version | None:
     """Return `past.target` with what somebody else changed from `past.now` to `later`."""
     texts = [version.text if version else "" for version in (past.now, past.target, later)]
     if later is None or any(text is None for text in texts):
@@ -125,7 +127,7 @@ def _changes_in(
     event: plain.Event,
     documents: Documents,
     checkpoints: Checkpoints | None,
-    pasts: Mapping[Path, Past],
+    histories: Mapping[Path, FileHistory],
     hash_by_uri: Mapping[str, str | None],
 ) -> Iterator[Change]:
     """Yield each change of a file by the agent, or one that the user reverted."""
@@ -144,10 +146,10 @@ def _changes_in(
                 _version(documents, sha256)
                 for sha256 in (hash_by_uri[event["uri"]], event.get("now"))
             )
-            past = pasts.get(path)
+            past = histories.get(path)
             if past is not None and before is not None and after is not None:
                 # What is not in the review, such as what the user changed since, stayed.
-                after = _with_gap(Past(before, after), past.now)
+                after = _with_gap(FileHistory(before, after), past.now)
             yield path, past.now if past else before, after
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
@@ -207,7 +209,7 @@ def _versions(
         file_text = parse_text(contents[oid]) if oid in contents else None
         return file_text and with_newlines(file_text.text)
 
-    def version(side: Kept | None) -> Version | None:
+    def version(side: FileBlob | None) -> Version | None:
         if side is None:
             return None
         is_link = side.mode == _LINK
@@ -256,7 +258,7 @@ def with_texts(
     return checkpoint.model_copy(update={"changes": tuple(changes) or None})
 
 
-def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
+def restore(documents: Documents, path: Path, past: FileHistory, *, is_dry: bool) -> bool:
     """Restore the file and keep the user's later changes; return False if it is restored already.
 
     Raises `ToolError` with the reason when the file has to stay as it is.
@@ -300,7 +302,7 @@ def _set_mode(path: Path, target: Version | None) -> None:
     path.chmod(mode | 0o111 if target.mode == _EXECUTABLE else mode & ~0o111)
 
 
-def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
+def _restore_text(documents: Documents, path: Path, past: FileHistory, *, is_dry: bool) -> bool:
     now, target = past.now, past.target
     textless = [each for each in (now, target) if each is not None and each.text is None]
     if any(each.raw is None for each in textless):

@@ -2,8 +2,9 @@
 
 Runs by file path: `join PID FOLDER N PLACE… PROGRAM…`, with the number of process 1 there, and the
 N places where commands can write. The program has no more rights than what the agent runs there,
-and is in a Landlock domain of its own, so that the agent's programs cannot trace it. With `apart`
-in the place of `join` it also is process 1 of a namespace of its own, and no program there sees it.
+and is in a Landlock domain of its own, so that the agent's programs cannot trace it. With
+`isolated` in the place of `join` it also is process 1 of a namespace of its own, and no program
+there sees it.
 """
 
 from __future__ import annotations

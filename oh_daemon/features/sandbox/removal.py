@@ -46,7 +46,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK |
 
 
 def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None = None) -> None:
-    """Remove names from the layer; `View.refresh` must follow. Raises `OSError`.
+    """Remove names from the layer; `ModelContext.refresh` must follow. Raises `OSError`.
 
     A tree that the disk does not have goes as a whole. A folder that both have loses its marks and
     its mode, what else is in it stays. `live` is None when nothing runs in the view.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from oh_daemon.kernel.context import in_view
+from oh_daemon.kernel.context import in_context
 from oh_daemon.kernel.notices import skills_listed_in
 from oh_daemon.kernel.prompt import ContextFile, cap_text, render_context_file
 from oh_daemon.protocol import plain
@@ -86,7 +86,7 @@ def uses_in(items: Sequence[plain.Item], skills: Iterable[Skill]) -> list[Use]:
     """
     latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
     answered_skills = {item.get("skill") for item in latest}
-    used_skills = {item["skill"] for item in in_view(items) if "skill" in item}
+    used_skills = {item["skill"] for item in in_context(items) if "skill" in item}
     messages = [item for item in reversed(latest) if item["kind"] == "userMessage"]
     uses: dict[str, Use] = {}
     for part in (part for message in messages for part in message["content"]):
@@ -185,7 +185,7 @@ def unlisted_skills(
     names = set(
         skills_listed_in(agent["systemPrompt"]) if skills_included is None else skills_included
     )
-    for item in in_view(items):
+    for item in in_context(items):
         if item["kind"] == "notice":
             names.update(item.get("skills") or skills_listed_in(item.get("note") or ""))
     return [skill for skill in skills if _is_listed(skill) and skill.name not in names]

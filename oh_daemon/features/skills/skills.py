@@ -26,7 +26,7 @@ from oh_daemon.features.skills.prompts import (
 )
 from oh_daemon.features.skills.tool import SkillTool
 from oh_daemon.features.trust.trust import TrustBook, command_hash, may_run, server_hash
-from oh_daemon.kernel.context import in_view
+from oh_daemon.kernel.context import in_context
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.journal import new_id
@@ -141,7 +141,7 @@ class Skills(Feature):
         """Start servers of skills that are always on; add the text of those not in the prompt."""
         items = conversation.state.items
         shown_before = {item.get("skill") for item in items}
-        in_view_now = {item.get("skill") for item in in_view(items)}
+        in_view_now = {item.get("skill") for item in in_context(items)}
         for skill in (each for each in self.usable() if each.kind == "always"):
             if not has_text_of(skill, conversation.state.agent):
                 if skill.name not in in_view_now:

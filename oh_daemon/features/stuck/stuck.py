@@ -29,7 +29,7 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Circle:
+class StuckCheck:
     """One pattern: `is_match` looks at the last `length` answers, newest first, with their calls.
 
     A monologue is sought among messages, too, each of which counts as an answer.
@@ -75,7 +75,7 @@ def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
 
 
 def _what_to_do(
-    circle: Circle, latest: Sequence[plain.Item], recent: Sequence[Sequence[plain.Item]]
+    circle: StuckCheck, latest: Sequence[plain.Item], recent: Sequence[Sequence[plain.Item]]
 ) -> Stuck | None:
     """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
@@ -156,7 +156,7 @@ def _only_talk(answers: Sequence[Sequence[plain.Item]]) -> bool:
 
 
 _CIRCLES = (
-    Circle(
+    StuckCheck(
         "wrongCalls",
         3,
         _all_wrong,
@@ -165,7 +165,7 @@ _CIRCLES = (
         stop_reason="toolErrors",
         is_nudged_first=True,
     ),
-    Circle(
+    StuckCheck(
         "identicalCalls",
         3,
         _all_equal,
@@ -174,7 +174,7 @@ _CIRCLES = (
         "what you are missing, or try another way.",
         is_nudged_first=True,
     ),
-    Circle(
+    StuckCheck(
         "sameError",
         3,
         _same_error,
@@ -183,7 +183,7 @@ _CIRCLES = (
         "look at how things stand now, and try another way, or ask the user.",
         is_nudged_first=True,
     ),
-    Circle(
+    StuckCheck(
         "alternatingCalls",
         6,
         _alternates,
@@ -192,7 +192,7 @@ _CIRCLES = (
         "none of them again: say what you are missing, or try another way.",
         is_nudged_first=True,
     ),
-    Circle(
+    StuckCheck(
         "monologue",
         3,
         _only_talk,

@@ -45,7 +45,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTree:
+class TaskWorktree:
     """A worktree at `place`, without a branch. Raises `ToolError` when git refuses."""
 
     git: Git
@@ -98,7 +98,7 @@ class TaskTree:
         self.git.run("worktree", "remove", "--force", str(self.place))
 
 
-def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskTree:
+def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskWorktree:
     """Make a worktree of what is checked out in a repository. Raises `ToolError`."""
     where = run_git(
         spawner, "rev-parse", "--path-format=absolute", "--git-common-dir", cwd=repository
@@ -111,7 +111,7 @@ def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskTree:
         raise InvalidParamsError(f"{str(repository)!r} has no commit to begin with")
     commit = base.stdout.decode().strip()
     Git(spawner, Repository(git_dir)).run("worktree", "add", "-q", "--detach", str(place), commit)
-    return TaskTree(Git(spawner, Repository(git_dir, place)), place, commit)
+    return TaskWorktree(Git(spawner, Repository(git_dir, place)), place, commit)
 
 
 def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) -> Check:

@@ -9,7 +9,7 @@ from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.frontends.acp.chunks import SentText
 from oh_daemon.frontends.acp.client_facts import ClientFacts
 from oh_daemon.frontends.acp.projector import Projector
-from oh_daemon.frontends.acp.updates import Shows
+from oh_daemon.frontends.acp.updates import SupportedUpdates
 from oh_daemon.jsonrpc.client import Client
 from oh_daemon.jsonrpc.outbox import Outbox
 
@@ -27,6 +27,6 @@ class Connection:
     projector: Projector = field(default_factory=Projector)
 
     @property
-    def shows(self) -> Shows:
+    def shows(self) -> SupportedUpdates:
         has = partial(self.facts.offers, "session")
-        return Shows(notices=has("notices"), compaction=has("compaction"))
+        return SupportedUpdates(notices=has("notices"), compaction=has("compaction"))

@@ -34,7 +34,7 @@ _FAILURES = {"deadline": "timeout", "gone": "gone"}
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ClientQuirks:
     """What a client does with files."""
 
     reads_buffers: bool = True
@@ -44,21 +44,21 @@ class Habits:
 
 _KNOWN = {
     # It reads the disk but writes into the buffer: what the user has typed there would be lost.
-    "codecompanion": Habits(reads_buffers=False),
-    "zed": Habits(takes_writes=True),
-    "jetbrains": Habits(takes_writes=True),
+    "codecompanion": ClientQuirks(reads_buffers=False),
+    "zed": ClientQuirks(takes_writes=True),
+    "jetbrains": ClientQuirks(takes_writes=True),
 }
 """By the beginning of the client's name in lower case; only for these is it known."""
 
 
-def habits_of(facts: ClientFacts) -> Habits:
+def quirks_of(facts: ClientFacts) -> ClientQuirks:
     """Return the habits of this client; of one that nobody knows, only reads are used."""
     name = facts.name.casefold()
-    matches = (habits for begin, habits in _KNOWN.items() if name.startswith(begin))
-    habits = next(matches, Habits())
-    reads = habits.reads_buffers and facts.offers("fs", "readTextFile")
-    writes = reads and habits.takes_writes and facts.offers("fs", "writeTextFile")
-    return Habits(reads, writes)
+    matches = (quirks for begin, quirks in _KNOWN.items() if name.startswith(begin))
+    quirks = next(matches, ClientQuirks())
+    reads = quirks.reads_buffers and facts.offers("fs", "readTextFile")
+    writes = reads and quirks.takes_writes and facts.offers("fs", "writeTextFile")
+    return ClientQuirks(reads, writes)
 
 
 class ClientFiles:
@@ -70,14 +70,14 @@ class ClientFiles:
         session_id: str,
         folders: Sequence[Path],
         is_heard: Callable[[], bool],
-        habits: Habits,
+        quirks: ClientQuirks,
     ) -> None:
         """`request` is a `Client`'s. Clients answer only while a prompt is open: `is_heard`."""
         self._request = request
         self._session_id = session_id
         self._folders = Folders(tuple(folders))
         self._is_heard = is_heard
-        self._habits = habits
+        self._habits = quirks
         self._lock = threading.Lock()
         self._looks: dict[Path, tuple[float, OpenDocument | None]] = {}
         """When a file was looked at, and what it was."""
@@ -86,8 +86,8 @@ class ClientFiles:
         self._unsaved_paths: set[Path] = set()
         self._muted_until = 0.0
         self._n_versions = 0
-        self.can_apply = self.can_save = habits.takes_writes
-        self.saves_with_edits = habits.takes_writes
+        self.can_apply = self.can_save = quirks.takes_writes
+        self.saves_with_edits = quirks.takes_writes
         self.saves_when_asked = False
 
     def document(self, path: Path) -> OpenDocument | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from oh_daemon.frontends.acp.client_facts import ClientFacts
 from oh_daemon.frontends.acp.server import Server
 from oh_daemon.jsonrpc.main_loop import Service
-from oh_daemon.jsonrpc.stdio import claim_stdio, end_at_once_when_told
+from oh_daemon.jsonrpc.stdio import claim_stdio, end_on_request
 
 
 def serve() -> int:
     """Serve one client on descriptors 0 and 1; return the exit code."""
     stdio = claim_stdio()
-    end_at_once_when_told()
+    end_on_request()
 
     def compose(server: Server, facts: ClientFacts) -> Service:
         from oh_daemon.frontends.acp.composition import compose as composed  # noqa: PLC0415 - 0.7 s.

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from oh_daemon.common.plain_text import display_escaped
-from oh_daemon.features.approval.consent import reject_unasked
+from oh_daemon.features.approval.consent import reject_unattended
 from oh_daemon.frontends.acp.connection import Connection
 from oh_daemon.frontends.acp.updates import locations, reader_of, shown_subject
 from oh_daemon.jsonrpc.client import ClientAnswer, OpenQuestions
@@ -87,7 +87,7 @@ class Asker:
             on_answer = partial(_take_answer, history, request)
         elif request["digest"] in self._refused_ids:
             with suppress(DaemonError):  # It may have been decided meanwhile.
-                reject_unasked(history, request["id"], request["digest"], _REFUSED)
+                reject_unattended(history, request["id"], request["digest"], _REFUSED)
             return
         else:
             form = "session/request_permission", self._permission(history, request)
@@ -133,7 +133,7 @@ class Asker:
             o for o in approval["options"] if o["id"] == option_id and option_id in option_ids
         ]
         if answer.outcome == "refused":
-            reject_unasked(journal, approval["id"], approval["digest"])
+            reject_unattended(journal, approval["id"], approval["digest"])
             return
         decision = Decision(effect="reject")
         if options:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from oh_daemon.conversations.message_content import Resolver
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.attachments.images import Attachments
 from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.acp.session import Prompt, Session
@@ -122,7 +122,7 @@ def _act(session: Session, prompt: Prompt) -> None:
             _send(session, prompt, live)
 
 
-def _send(session: Session, prompt: Prompt, live: Live) -> None:
+def _send(session: Session, prompt: Prompt, live: OpenConversation) -> None:
     conversation = live.conversation
     content = _content(session, live, prompt.blocks)
     is_behind = any(
@@ -235,7 +235,7 @@ def _command_in(blocks: Sequence[Any]) -> tuple[str, str] | None:
     return (word[1:], rest.strip()) if word.startswith("/") else None
 
 
-def _content(session: Session, live: Live, blocks: Sequence[Any]) -> Sequence[Part]:
+def _content(session: Session, live: OpenConversation, blocks: Sequence[Any]) -> Sequence[Part]:
     """Return the prompt as parts of a message. Raises `InvalidParamsError`."""
     try:
         parts = [part for n, block in enumerate(blocks) for part in _parts_of(n, block)]

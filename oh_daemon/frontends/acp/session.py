@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.services import ClientConnection, ConversationContext
 from oh_daemon.conversations.sub_agents import equip, sub_agents_of
 from oh_daemon.features.skills.prompts import commands_with
 from oh_daemon.frontends.acp.chunks import UPDATE, chunk, update_params
 from oh_daemon.frontends.acp.connection import Connection
-from oh_daemon.frontends.acp.editor import ClientFiles, habits_of
+from oh_daemon.frontends.acp.editor import ClientFiles, quirks_of
 from oh_daemon.frontends.acp.permission import Asker
 from oh_daemon.frontends.acp.updates import (
     CHANNELS,
@@ -87,10 +87,10 @@ class Session(ClientConnection, Listener):
         self.conversations = Conversations(context, equip)
 
     def _files(self) -> ClientFiles | None:
-        to, habits = self._to, habits_of(self._to.facts)
-        if not habits.reads_buffers:
+        to, quirks = self._to, quirks_of(self._to.facts)
+        if not quirks.reads_buffers:
             return None
-        return ClientFiles(to.client.request, self.id, self.folders, self._is_heard, habits)
+        return ClientFiles(to.client.request, self.id, self.folders, self._is_heard, quirks)
 
     def can_ask(self) -> bool:
         return True
@@ -102,7 +102,7 @@ class Session(ClientConnection, Listener):
         return bool(self.prompts)
 
     @property
-    def live(self) -> Live:
+    def live(self) -> OpenConversation:
         """The conversation. Raises `ConversationNotFoundError` when it is not open."""
         return self.conversations.live(self.id)
 
@@ -145,9 +145,9 @@ class Session(ClientConnection, Listener):
     def pickers(self) -> Json:
         return pickers(self.conversations.options_of(self.live.conversation.journal))
 
-    def tell_commands(self) -> None:
+    def send_commands(self) -> None:
         """Tell which commands there are: ours, those of the user's skills and of the project."""
-        skills = self.live.workbench.skills
+        skills = self.live.runtime.skills
         skills.refresh()
         prompt_commands = commands_with(skills.all)
         rows = [*((c.name, c.description, c.argument_hint) for c in prompt_commands), *_OF_TURNS]
@@ -197,7 +197,7 @@ class Session(ClientConnection, Listener):
             case "item.completed":
                 self._finish(history, event["item"], seq)
             case "options.changed":
-                self._tell_options(event["values"], seq)
+                self._send_options(event["values"], seq)
             case _:
                 cost = (history.state.usage or {}).get("cost")
                 for update in updates_of_event(record, cost):
@@ -237,7 +237,7 @@ class Session(ClientConnection, Listener):
         if remaining_text:
             self.update(chunk(channel, remaining_text, item["id"]), seq)
 
-    def _tell_options(self, values: Mapping[str, str], seq: int) -> None:
+    def _send_options(self, values: Mapping[str, str], seq: int) -> None:
         pickers_shown = self.pickers()
         options, mode = pickers_shown["configOptions"], pickers_shown["modes"]["currentModeId"]
         self.update({"sessionUpdate": "config_option_update", "configOptions": options}, seq)
@@ -261,7 +261,7 @@ class Session(ClientConnection, Listener):
 
         def run_next() -> None:
             outbox.flush(self.id)
-            outbox.tell_gap(self.id)
+            outbox.report_gap(self.id)
             act()
 
         outbox.in_order(self.id, run_next)

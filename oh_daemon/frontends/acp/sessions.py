@@ -264,7 +264,7 @@ class Sessions:
 
 
 def _begin(session: Session) -> Json:
-    session.tell_commands()
+    session.send_commands()
     return {"sessionId": session.id, **session.pickers()}
 
 

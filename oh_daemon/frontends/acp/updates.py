@@ -65,7 +65,7 @@ def reader_of(history: History) -> ReadText:
 
 
 @dataclass(frozen=True, slots=True)
-class Shows:
+class SupportedUpdates:
     """What a client can show."""
 
     notices: bool = False
@@ -73,7 +73,7 @@ class Shows:
 
 
 def updates_of_item(
-    item: plain.Item, shows: Shows, is_announced: bool, read: ReadText
+    item: plain.Item, shows: SupportedUpdates, is_announced: bool, read: ReadText
 ) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an item as it is now; `is_announced` says whether its call was."""
     if is_tool_item(item):
@@ -122,7 +122,9 @@ def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[
             pass
 
 
-def replay_updates(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.SessionUpdate]:
+def replay_updates(
+    item: plain.Item, shows: SupportedUpdates, read: ReadText
+) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an item of an earlier run, each message in one piece."""
     match item["kind"]:
         case "userMessage":
@@ -198,7 +200,7 @@ def _entry(entry: plain.PlanEntry) -> acp.PlanEntry:
     return {"content": entry["text"], "priority": priority, "status": status}
 
 
-def _notice(item: plain.NoticeItem, shows: Shows) -> acp.SessionUpdate:
+def _notice(item: plain.NoticeItem, shows: SupportedUpdates) -> acp.SessionUpdate:
     title, more = item["title"], item.get("description")
     if not shows.notices:
         return chunk("reasoning", f"{title}: {more}\n" if more else f"{title}\n", item["id"])

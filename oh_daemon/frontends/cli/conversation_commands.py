@@ -15,7 +15,7 @@ from oh_daemon.common.plain_text import clip_line, display_escaped
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
 from oh_daemon.conversations.history import conversation_rollback
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose
 from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.export.transcript import message_text
@@ -38,7 +38,7 @@ DONE, LEFT_SOME = 0, 1
 
 
 @contextmanager
-def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
+def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[OpenConversation]:
     """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
     places = Places(os.environ)
     services, user, _models = compose(places, {folder: True})
@@ -76,12 +76,12 @@ def run_rollback(
             files="keep" if keep_files else "restore",
             dry_run=is_dry,
         )
-        result = conversation_rollback(live.conversation, live.workbench, params)
+        result = conversation_rollback(live.conversation, live.runtime, params)
     _print(_rollback_lines(result, message, folder, is_dry=is_dry))
     return LEFT_SOME if result.conflicts else DONE
 
 
-def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
+def _message(live: OpenConversation, item_id: str | None) -> plain.UserMessageItem:
     """Return the message to go back to. Raises `InvalidParamsError`."""
     messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
     matches = [item for item in messages if item_id in {None, item["id"]}]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oh_daemon.conversations.conversations import Conversations
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.features.approval.consent import reject_unasked
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.features.approval.consent import reject_unattended
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision
 
@@ -27,7 +27,7 @@ class ConversationControl(Protocol):
 
     def decide(self, approval: plain.Approval, decision: Decision) -> None: ...
 
-    def reject_unasked(self, approval: plain.Approval) -> None:
+    def reject_unattended(self, approval: plain.Approval) -> None:
         """Reject it because there is nobody to ask."""
 
     def answer(self, question: plain.InputRequest, text: str) -> None:
@@ -44,7 +44,7 @@ class ConversationControl(Protocol):
 class DeskHere:
     """A conversation of this process."""
 
-    live: Live
+    live: OpenConversation
     conversations: Conversations
 
     @property
@@ -60,8 +60,8 @@ class DeskHere:
             respond = asking.conversation.decisions.respond
             respond(approval["id"], approval["digest"], decision)
 
-    def reject_unasked(self, approval: plain.Approval) -> None:
-        reject_unasked(self.live.conversation.journal, approval["id"], approval["digest"])
+    def reject_unattended(self, approval: plain.Approval) -> None:
+        reject_unattended(self.live.conversation.journal, approval["id"], approval["digest"])
 
     def answer(self, question: plain.InputRequest, text: str) -> None:
         decisions = self.live.conversation.decisions

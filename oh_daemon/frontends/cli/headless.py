@@ -23,8 +23,13 @@ from rich.console import Console
 from oh_daemon.common.masking import MIN_LENGTH, Masker
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import ClientConnection, ConversationContext, Recipe, compose
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.conversations.services import (
+    AgentConfig,
+    ClientConnection,
+    ConversationContext,
+    compose,
+)
 from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.models.models import Models, is_free
@@ -92,7 +97,7 @@ class Terminal(ClientConnection):
 class Ended:
     """What is there when the turn has ended, and the conversation is still open."""
 
-    live: Live
+    live: OpenConversation
     masker: Masker
     turn: plain.Turn | None
     """None when it only paused."""
@@ -103,14 +108,14 @@ class Ended:
 def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
     """Work until the turn ends; return the exit code, which `at_end` may change."""
     signals, watch = Signals(), TurnWatch()
-    conversations, recipe, models = _compose(request, os.environ, watch)
+    conversations, config, models = _compose(request, os.environ, watch)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
     with ExitStack() as last_words, ExitStack() as ending:
         ending.callback(conversations.close_all, 1.0)
         with status_line("starting", console):
             images = read_images(request.images)
-            live = _open(request, conversations, recipe, models, watch)
+            live = _open(request, conversations, config, models, watch)
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
@@ -138,9 +143,9 @@ class Signals:
     def __init__(self) -> None:
         self.has_come = False
         self.control: ConversationControl | None = None
-        on_signals(self._heed)
+        on_signals(self._on_signal)
 
-    def _heed(self, _number: int, _frame: object) -> None:
+    def _on_signal(self, _number: int, _frame: object) -> None:
         # Some imports catch whatever is raised.
         self.has_come = True
         if self.control is None:
@@ -155,7 +160,7 @@ def interrupt(control: ConversationControl) -> None:
 
 def _compose(
     request: Request, environment: Mapping[str, str], watch: TurnWatch
-) -> tuple[Conversations, Recipe, Models]:
+) -> tuple[Conversations, AgentConfig, Models]:
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places(environment)
     sources = sources_of(request, places)
@@ -169,14 +174,14 @@ def _compose(
     user.secrets.update(secrets)
     settings = user.settings.of(request.workspace)
     log_quietly_to(places.log_file, settings.settings.log_level, services.masker)
-    heed_problems(settings)
-    recipe = Recipe(
+    report_problems(settings)
+    config = AgentConfig(
         settings.settings.instructions,
         tool_choice=request.tool_choice,
         result_schema=request.result_schema,
     )
     context = ConversationContext(services, user, Terminal(request, watch))
-    return Conversations(context, equip), recipe, models
+    return Conversations(context, equip), config, models
 
 
 def sources_of(request: Request, places: Places) -> SettingsSources:
@@ -184,7 +189,7 @@ def sources_of(request: Request, places: Places) -> SettingsSources:
     return SettingsSources(os.environ, places.settings_file, own_file, command_line=options)
 
 
-def heed_problems(settings: Merged) -> None:
+def report_problems(settings: Merged) -> None:
     """Say what is wrong with settings. Raises `InvalidParamsError` for those of this command."""
     for problem in settings.problems:
         if problem.source in {"command line", "environment"}:
@@ -216,8 +221,12 @@ def read_schema(file: Path | None) -> Json | None:
 
 
 def _open(
-    request: Request, conversations: Conversations, recipe: Recipe, models: Models, watch: TurnWatch
-) -> Live:
+    request: Request,
+    conversations: Conversations,
+    config: AgentConfig,
+    models: Models,
+    watch: TurnWatch,
+) -> OpenConversation:
     """Start or open the conversation to work in; its model's name is checked before that."""
     if request.images and not request.task.strip():
         raise InvalidParamsError("--image needs a task that says what to do with it")
@@ -225,7 +234,7 @@ def _open(
     ids = (summary["id"] for summary in conversations.summaries(folders))
     resumed = resumed_id(request, ids)
     if resumed is not None:
-        recipe = replace(recipe, options=changed_options(request))
+        config = replace(config, options=changed_options(request))
     else:
         require_task(request)
     if resumed is None or "model" in request.options:
@@ -236,8 +245,8 @@ def _open(
             models.require_price(name)
     if resumed is None:
         params = m.StartParams(isolated=request.isolated)
-        return conversations.start(params, folders, recipe=recipe)
-    live = conversations.open(resumed, folders, recipe=recipe)
+        return conversations.start(params, folders, config=config)
+    live = conversations.open(resumed, folders, config=config)
     _require_work(request, live)
     watch.skip()
     if not is_free(live.conversation.state.options_now["model"]):
@@ -260,7 +269,7 @@ def require_task(request: Request) -> None:
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
 
 
-def _require_work(request: Request, live: Live) -> None:
+def _require_work(request: Request, live: OpenConversation) -> None:
     """Raises `InvalidStateError` when a resumed conversation has nothing to go on with."""
     state = live.conversation.state
     if request.condenses and (state.turn is not None or state.pending):
@@ -281,7 +290,7 @@ def unanswered_error(prompt: str, conversation_id: str) -> InvalidStateError:
     return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
 
 
-def _announce(request: Request, live: Live) -> None:
+def _announce(request: Request, live: OpenConversation) -> None:
     """Say where it works and that it costs money."""
     print_line(f"works in {request.workspace}, on this machine and with your permissions")
     announce_cost(live.conversation.state.options["model"])
@@ -305,7 +314,9 @@ def changed_options(request: Request) -> dict[str, str]:
     return dict(request.options)
 
 
-def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models) -> None:
+def _begin(
+    request: Request, live: OpenConversation, images: Sequence[bytes], models: Models
+) -> None:
     conversation = live.conversation
 
     def seeing() -> Model:

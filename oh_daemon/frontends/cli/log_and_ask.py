@@ -35,7 +35,7 @@ def show_log(
 
 
 @looking.command("ask")
-def ask_aside(
+def ask_side_question(
     conversation: Id,
     question: Annotated[str, typer.Argument(help="What you want to know.")],
     workspace: Folder = Path(),

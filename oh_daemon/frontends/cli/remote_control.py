@@ -31,13 +31,13 @@ class DeskThere:
         """Items that have ended: what is asked about one is an offer."""
         self._apply_prompts = set[str]()
         """Those whose answers nobody has acted on yet."""
-        daemon.deliver(self._heed, watch.fail)
+        daemon.deliver(self._on_signal, watch.fail)
 
     def take(self, info: Json) -> None:
         """Take a `ConversationInfo`."""
         self.id, self.model = info["id"], info["model"]
 
-    def _heed(self, method: str, params: Any) -> None:
+    def _on_signal(self, method: str, params: Any) -> None:
         if method == "conversation/event" and params["event"]["type"] == "item.completed":
             item = params["event"]["item"]
             with self._condition:
@@ -56,7 +56,7 @@ class DeskThere:
             self._apply_prompts |= {approval["itemId"]} & self._ended_ids
         self._decide(approval, decision)
 
-    def reject_unasked(self, approval: plain.Approval) -> None:
+    def reject_unattended(self, approval: plain.Approval) -> None:
         self._decide(approval, Decision(effect="reject"), feedback=NOBODY_THERE)
 
     def _decide(self, approval: plain.Approval, decision: Decision, **more: str) -> None:

@@ -28,8 +28,8 @@ from oh_daemon.frontends.cli.headless import (
     announce_cost,
     can_ask,
     changed_options,
-    heed_problems,
     interrupt,
+    report_problems,
     require_task,
     resumed_id,
     secrets_of,
@@ -70,7 +70,7 @@ def run_attached(request: Request) -> int:
     """Work in the daemon for several clients until the turn ends; return the exit code."""
     _require_no_choice(request, "--attach")
     sources = sources_of(request, Places(os.environ))
-    heed_problems(sources.merged())
+    report_problems(sources.merged())
     block = {**_block(request), "settings": sources.of_command()}
     kind = block.pop("client")["kind"]
     start = partial(attach_to, request.workspace, "oh-daemon run", kind, **block)
@@ -147,7 +147,7 @@ def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> 
     places = Places(os.environ)
     sources = sources_of(request, places)
     settings = sources.merged()
-    heed_problems(settings)
+    report_problems(settings)
     models = Models(
         lambda: sources.merged().settings, os.environ, logins=Logins(places.logins_file)
     )

@@ -26,7 +26,7 @@ from oh_daemon.features.worktrees.task_worktree import (
     OURS,
     Changed,
     Check,
-    TaskTree,
+    TaskWorktree,
     make_tree,
     run_check,
 )
@@ -177,7 +177,7 @@ class _Job:
     issue: Issue
     branch: str
     out: Path
-    tree: TaskTree
+    tree: TaskWorktree
     report: Json = field(default_factory=dict[str, Any])
     """What `pr.json` says."""
 
@@ -218,9 +218,9 @@ class _Job:
         return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
 
     def _run_check(self, ending: Ended) -> Check:
-        bench = ending.live.workbench
+        runtime = ending.live.runtime
         print_line(f"checks with: {self.request.check}")
-        spawner = bench.spawners.for_project()
+        spawner = runtime.spawners.for_project()
         timeout_s = self.request.check_minutes * 60
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
 

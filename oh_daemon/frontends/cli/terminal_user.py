@@ -47,7 +47,7 @@ class TerminalUser:
                 EventPrinter(self.console).print(record)
                 self.ask(event)
             elif "digest" in request:
-                self.control.reject_unasked(request)
+                self.control.reject_unattended(request)
 
     def _approve(self, approval: plain.Approval) -> None:
         text = whole_text(approval["subject"])

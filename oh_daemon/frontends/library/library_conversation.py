@@ -17,15 +17,15 @@ import orjson
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.conversations import history
 from oh_daemon.conversations.conversations import Conversations
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Recipe
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.conversations.services import AgentConfig
 from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.approval.policy import check_options
 from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.export.export import Format, render_export
 from oh_daemon.frontends.library.callbacks import part_of, waited
 from oh_daemon.frontends.library.library_agent import Agent
-from oh_daemon.frontends.library.program import context_of, recipe_of, run_held
+from oh_daemon.frontends.library.program import config_of, context_of, run_held
 from oh_daemon.frontends.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.frontends.library.remote_conversation import RemoteConversation
 from oh_daemon.frontends.library.remote_workspace import RemoteWorkspace
@@ -93,7 +93,7 @@ class Conversation(ProgramConversation):
         )
         self._conversations = Conversations(self._context, equip)
         try:
-            self._live = self._begin(conversation_id, params, recipe_of(agent), moves=is_moved)
+            self._live = self._begin(conversation_id, params, config_of(agent), moves=is_moved)
         except BaseException:
             self._release()
             raise
@@ -105,15 +105,15 @@ class Conversation(ProgramConversation):
         return self._live.conversation.journal
 
     def _begin(
-        self, own_id: str | None, params: m.StartParams, recipe: Recipe, *, moves: bool
-    ) -> Live:
+        self, own_id: str | None, params: m.StartParams, config: AgentConfig, *, moves: bool
+    ) -> OpenConversation:
         all_here, folders = self._conversations, self._folders
         if own_id is not None:
             with suppress(ConversationNotFoundError):
-                return all_here.open(own_id, folders, recipe=recipe, at_work=False, moves=moves)
+                return all_here.open(own_id, folders, config=config, at_work=False, moves=moves)
         with InvalidParamsError.naming(folders="workspace", resultSchema="result_schema"):
             return all_here.start(
-                params, folders, conversation_id=own_id, recipe=recipe, at_work=False
+                params, folders, conversation_id=own_id, config=config, at_work=False
             )
 
     def start_thread(self) -> None:
@@ -287,7 +287,7 @@ class Conversation(ProgramConversation):
         )
         with InvalidParamsError.naming(toItemId="to_item"):
             return history.conversation_rollback(
-                self._live.conversation, self._live.workbench, params
+                self._live.conversation, self._live.runtime, params
             )
 
     @property
@@ -298,7 +298,7 @@ class Conversation(ProgramConversation):
     @property
     def checkpoints(self) -> tuple[branches.Checkpoint, ...]:
         """The moments before the agent changed files, oldest first."""
-        return history.checkpoint_list(self._live.conversation, self._live.workbench).checkpoints
+        return history.checkpoint_list(self._live.conversation, self._live.runtime).checkpoints
 
     def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> branches.RestoreResult:
         """Undo the agent's file changes since the checkpoint; the conversation itself stays.
@@ -309,7 +309,7 @@ class Conversation(ProgramConversation):
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
         )
         with InvalidParamsError.naming(checkpointId="checkpoint_id"):
-            return history.checkpoint_restore(self._live.conversation, self._live.workbench, params)
+            return history.checkpoint_restore(self._live.conversation, self._live.runtime, params)
 
     def export(self, form: Format = "markdown") -> str:
         """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""

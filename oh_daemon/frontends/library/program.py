@@ -10,16 +10,16 @@ from threading import TIMEOUT_MAX
 from typing import cast
 
 from oh_daemon.common.masking import Masker
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.sandboxes import Sandboxes
 from oh_daemon.conversations.services import (
+    AgentConfig,
     ClientConnection,
     ConversationContext,
     DaemonServices,
-    Recipe,
     UserContext,
 )
-from oh_daemon.features.mcp.connections import Surroundings
+from oh_daemon.features.mcp.connections import ServerEnvironment
 from oh_daemon.features.mcp.offer import tool_name
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.models.models import Models
@@ -39,13 +39,13 @@ _OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "m
 """Fields of an agent that are settings."""
 
 
-def recipe_of(agent: Agent) -> Recipe:
+def config_of(agent: Agent) -> AgentConfig:
     """Return the agent in the form that `conversations/open_conversation` uses."""
     own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
     builtin = [name for name in agent.tools if isinstance(name, str)]
     of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
     names = (*builtin, *(tool.spec.name for tool in own), *of_servers)
-    return Recipe(
+    return AgentConfig(
         risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
         approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
         system_prompt=agent.system_prompt,
@@ -110,7 +110,7 @@ def context_of(
     environment = own.environment if own else os.environ
     secrets = own.secrets if own else {}
     masker, spawner = Masker([v for v in secrets.values() if isinstance(v, str)]), Spawner()
-    surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
+    surroundings = ServerEnvironment(spawner, environment, masker, [*folders, Path.cwd()][0])
     services = DaemonServices(
         spawner=spawner,
         masker=masker,
@@ -145,7 +145,7 @@ def settings_of(agent: Agent) -> Settings:
     return more.model_copy(update={**values, **own})
 
 
-def _servers_of(agent: Agent, around: Surroundings) -> McpServers:
+def _servers_of(agent: Agent, around: ServerEnvironment) -> McpServers:
     """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
     if agent.mcp_tokens is not None:
         around = replace(around, keep=PrivateValues(agent.mcp_tokens))
@@ -160,14 +160,14 @@ def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -
     return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})
 
 
-def run_held(live: Live, command: str, timeout_s: float | None) -> CommandResult:
+def run_held(live: OpenConversation, command: str, timeout_s: float | None) -> CommandResult:
     """See `Conversation.run_command`."""
     live.conversation.require_rest()
-    command_changes = live.workbench.command_changes
+    command_changes = live.runtime.command_changes
     if command_changes is None:
-        return run_in(live.workbench.shells, command, timeout_s)
+        return run_in(live.runtime.shells, command, timeout_s)
     command_changes.begin()
     try:
-        return run_in(live.workbench.shells, command, timeout_s)
+        return run_in(live.runtime.shells, command, timeout_s)
     finally:
         command_changes.drop()

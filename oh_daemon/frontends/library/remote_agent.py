@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oh_daemon.frontends.client.connection import DaemonClient
 from oh_daemon.frontends.library.library_agent import Agent, Tool
-from oh_daemon.frontends.library.program import recipe_of
+from oh_daemon.frontends.library.program import config_of
 from oh_daemon.frontends.library.remote_workspace import not_there
 from oh_daemon.jsonrpc.serial import on_own_thread
 from oh_daemon.kernel.function_tool import FunctionTool, to_result
@@ -25,10 +25,10 @@ _UNLIKE = (
 
 
 def start_params(agent: Agent, metadata: Json, *, is_isolated: bool) -> StartParams:
-    recipe = recipe_of(agent)
+    config = config_of(agent)
     return StartParams(
-        options=dict(recipe.options),
-        tools=recipe.tool_filter,
+        options=dict(config.options),
+        tools=config.tool_filter,
         client_tools=client_tools(agent),
         result_schema=agent.result_schema,
         instructions=agent.instructions or None,

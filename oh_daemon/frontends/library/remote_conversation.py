@@ -20,7 +20,7 @@ from oh_daemon.features.sandbox.levels import Level
 from oh_daemon.frontends.client.peer import hello
 from oh_daemon.frontends.library.callbacks import part_of, waited
 from oh_daemon.frontends.library.library_agent import Agent, Tool
-from oh_daemon.frontends.library.program import models_of, recipe_of, settings_of
+from oh_daemon.frontends.library.program import config_of, models_of, settings_of
 from oh_daemon.frontends.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.frontends.library.remote_agent import (
     ChangesThere,
@@ -114,7 +114,7 @@ class RemoteConversation(ProgramConversation):
         except ConversationNotFoundError:
             raise not_there("conversation_id") from None
         self._read(state["conversation"], state["lastSeq"])
-        for name, value in recipe_of(agent).options.items():
+        for name, value in config_of(agent).options.items():
             self._ask("conversation/setOption", optionId=name, value=value)
 
     def _read(self, info: Json, last_seq: int) -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.sandbox.levels import Level
 from oh_daemon.protocol.approvals import Approval
 from oh_daemon.protocol.branches import ChangesListResult, ReviewedFile, ReviewParams, ReviewResult
@@ -46,7 +46,7 @@ class Snapshot:
     """What holds the agent's commands."""
 
 
-def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
+def snapshot_of(live: OpenConversation, all_live: Iterable[OpenConversation]) -> Snapshot:
     """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
     conversation = live.conversation
     with conversation.journal.condition:
@@ -56,7 +56,7 @@ def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     states = [each.conversation.state for each in all_live]
     pending_approvals = (a for state in states for a in tuple(state.approvals.values()))
     pending = tuple(model_of(Approval, approval) for approval in pending_approvals)
-    level = live.workbench.shells.level
+    level = live.runtime.shells.level
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
@@ -103,7 +103,7 @@ class Isolated:
         return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
 
 
-def isolated_of(live: Live, folders: Sequence[Path]) -> Isolated:
+def isolated_of(live: OpenConversation, folders: Sequence[Path]) -> Isolated:
     """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
     if live.isolated_changes is None:
         raise InvalidStateError("the conversation is not isolated; start it with isolated=True")

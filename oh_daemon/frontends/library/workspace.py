@@ -16,7 +16,7 @@ from oh_daemon.conversations.conversation_runtime import BUILTIN, BuiltinName
 from oh_daemon.features.sandbox.levels import Sandbox, Trial, choose, try_levels, with_mounts
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.terminal.shell import Shells
-from oh_daemon.features.worktrees.task_worktree import TaskTree
+from oh_daemon.features.worktrees.task_worktree import TaskWorktree
 from oh_daemon.frontends.library.remote_workspace import RemoteWorkspace, remote_workspace
 from oh_daemon.protocol.settings import SandboxSetting
 from oh_daemon.system.git import Git, Repository
@@ -99,7 +99,7 @@ class Workspace:
         Raises `ToolError`.
         """
         git = Git(self._spawner, Repository(self.path / ".git", self.path))
-        tree = TaskTree(git, self.path, commit)
+        tree = TaskWorktree(git, self.path, commit)
         return tree.patch_as_text(tree.write())
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from oh_daemon.common.plain_text import display_escaped
-from oh_daemon.features.approval.consent import reject_unasked
+from oh_daemon.features.approval.consent import reject_unattended
 from oh_daemon.features.approval.handlers import chosen_option
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.jsonrpc.client import Client, ClientAnswer, OpenQuestions
@@ -108,7 +108,7 @@ class Asker:
             }
             self._outbox.notify("window/showMessage", encode(notification))
         elif isinstance(history, Journal) and not self.can_ask_others(history.id):
-            reject_unasked(history, request["id"], request["digest"])
+            reject_unattended(history, request["id"], request["digest"])
 
 
 def _as_message(approval: plain.Approval) -> Json:

@@ -69,7 +69,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     window = Window(server, facts, services, user)
     documents = window.documents
     stop_sharing = _share_tools(places, window.context, documents)
-    self_test.verify(lambda: sources.merged().settings, documents.folders, window.tell_level)
+    self_test.verify(lambda: sources.merged().settings, documents.folders, window.report_level)
     _connect(services.mcp, window)
     daemon = window.daemon(Conversations(window.context, equip), Serial(started_pool(4)))
 
@@ -149,7 +149,7 @@ class Window(ClientConnection):
             mask=self.context.services.masker.mask,
         )
 
-    def tell_level(self, sandbox: Sandbox) -> None:
+    def report_level(self, sandbox: Sandbox) -> None:
         """Say that the sandbox is not what the answer to `initialize` said. On any thread."""
         why = f", since {sandbox.cause}" if sandbox.cause else ""
         message = f"what holds commands that run unasked: {sandbox.level}{why}"
@@ -164,7 +164,7 @@ class Window(ClientConnection):
             self.server.client.request_async("window/showDocument", page)
         return can_show
 
-    def tell_servers(self, mcp: Servers) -> None:
+    def report_servers(self, mcp: Servers) -> None:
         """Tell the client that an MCP server starts, fails or changes its tools."""
         body = encode(McpServers(servers=mcp.infos()))
         self.server.outbox.notify("mcp/statusChanged", body)
@@ -177,7 +177,7 @@ def verdicts_of(facts: ClientFacts) -> dict[Path, bool]:
 
 def _connect(mcp: Servers, window: Window) -> None:
     mcp.open_page = window.open_page
-    mcp.on_change = lambda: window.tell_servers(mcp)
+    mcp.on_change = lambda: window.report_servers(mcp)
 
 
 def _share_tools(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.message_content import Resolver
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.features.attachments.images import Attachments
 from oh_daemon.features.review.handlers import AgentChanges
@@ -72,7 +72,7 @@ class Daemon:
         """Return the folders that the client has open."""
         return list(self.documents.folders())
 
-    def find_asking(self, request_id: str) -> Live | None:
+    def find_asking(self, request_id: str) -> OpenConversation | None:
         """Return the conversation that waits for this answer of the user, or has got it."""
         for live in self.conversations.all_live():
             state = live.conversation.state
@@ -80,7 +80,7 @@ class Daemon:
                 return live
         return None
 
-    def asking(self, request_id: str) -> Live:
+    def asking(self, request_id: str) -> OpenConversation:
         """Return the conversation that waits for this answer of the user, or has got it.
 
         Raises `ApprovalNotFoundError`, and `ConversationLockedError` if it is only followed.
@@ -116,16 +116,17 @@ def started_pool(n_threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-def changes_of(live: Live) -> AgentChanges:
+def changes_of(live: OpenConversation) -> AgentChanges:
     """Return the changes for review.
 
-    Raises `InvalidParamsError` if the conversation has no folder, and what `Live.isolated` raises.
+    Raises `InvalidParamsError` if the conversation has no folder, and what
+    `OpenConversation.isolated` raises.
     """
-    if not live.workbench.folders.folders:
+    if not live.runtime.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
-    return AgentChanges(live.conversation, live.workbench.documents, live.isolated_changes)
+    return AgentChanges(live.conversation, live.runtime.documents, live.isolated_changes)
 
 
-def newest(conversations: Iterable[Live]) -> Live | None:
+def newest(conversations: Iterable[OpenConversation]) -> OpenConversation | None:
     """Return the conversation that changed last."""
     return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)

@@ -1,8 +1,8 @@
 """One table finds a handler's arguments by name: in the request, the conversation or the daemon.
 
 A handler such as `terminal_kill(shells, params)` takes parts by the names in `ARGUMENTS`. It knows
-neither `Daemon` nor `Live`, so a test or another frontend can call it as well. A call reads
-`Daemon.context` here only.
+neither `Daemon` nor `OpenConversation`, so a test or another frontend can call it as well. A call
+reads `Daemon.context` here only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.handlers import find_skills
 from oh_daemon.conversations.idempotency import Repeatable
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.sub_agents import sub_agents_of
 from oh_daemon.frontends.lsp.daemon import Daemon, changes_of
 from oh_daemon.jsonrpc.dispatch import RequestContext
@@ -36,17 +36,17 @@ class Call:
     folders: list[Path]
     """Folders that the client had open when the request came."""
     conversation_id: str = ""
-    subject: Live | Followed | None = None
+    subject: OpenConversation | Followed | None = None
     """The conversation with this id, if the row of the method requires it."""
 
     @property
-    def live(self) -> Live | None:
-        return self.subject if isinstance(self.subject, Live) else None
+    def live(self) -> OpenConversation | None:
+        return self.subject if isinstance(self.subject, OpenConversation) else None
 
 
 def _history(call: Call) -> History | None:
     subject = call.subject
-    return subject.conversation.journal if isinstance(subject, Live) else subject
+    return subject.conversation.journal if isinstance(subject, OpenConversation) else subject
 
 
 def _journals(call: Call) -> Sequence[Journal]:
@@ -62,13 +62,13 @@ def _resolve(call: Call) -> Callable[..., Sequence[Part]] | None:
     return call.live and partial(call.daemon.resolver.for_live, call.live, folders=call.folders)
 
 
-CONVERSATION_PARTS: Mapping[str, Callable[[Live], object]] = {
+CONVERSATION_PARTS: Mapping[str, Callable[[OpenConversation], object]] = {
     "agent": lambda live: live.agent,
     "changes": changes_of,
     "conversation": lambda live: live.conversation,
-    "network": lambda live: live.workbench.network,
-    "shells": lambda live: live.workbench.shells,
-    "workbench": lambda live: live.workbench,
+    "network": lambda live: live.runtime.network,
+    "shells": lambda live: live.runtime.shells,
+    "workbench": lambda live: live.runtime,
 }
 """Parts of the open conversation; None if the row of the method lets it be closed."""
 
@@ -113,7 +113,7 @@ CALL_PARTS: Mapping[str, Callable[[Call], object]] = {
 }
 
 
-def _of(part: Callable[[Live], object]) -> Callable[[Call], object]:
+def _of(part: Callable[[OpenConversation], object]) -> Callable[[Call], object]:
     return lambda call: part(call.live) if call.live else None
 
 

@@ -20,7 +20,7 @@ from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.history_pages import replay
 from oh_daemon.conversations.idempotency import Repeatable
 from oh_daemon.conversations.message_content import Resolver, mentions, with_content
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.sub_agents import sub_agents_of
 from oh_daemon.features.approval.policy import check_options
 from oh_daemon.features.trust.trust import TrustBook
@@ -85,7 +85,7 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
     client_tools.take(conversation_id, params.client_tools)
     publisher.subscribed_ids.add(conversation_id)
 
-    def earlier() -> Live | None:
+    def earlier() -> OpenConversation | None:
         return _started_before(conversations, conversation_id, folders) if request.id else None
 
     def start(params: m.StartParams) -> Json:
@@ -140,7 +140,7 @@ def _require_open_or_trusted(
 
 def _started_before(
     conversations: Conversations, conversation_id: str, folders: Sequence[Path]
-) -> Live | None:
+) -> OpenConversation | None:
     with suppress(ConversationNotFoundError):
         # A crash amid the first event: the start is still to be done as it was asked for.
         if not last_seq_of(conversations.place_of(conversation_id, folders)):
@@ -171,7 +171,11 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
         serial.run(conversation_id, partial(on_closed_elsewhere, followed_log))
 
     conversation = conversations.open_or_follow(conversation_id, folders, on_over)
-    history = conversation.conversation.journal if isinstance(conversation, Live) else conversation
+    history = (
+        conversation.conversation.journal
+        if isinstance(conversation, OpenConversation)
+        else conversation
+    )
     asking = [history, *sub_agents_of(conversations, conversation_id)]
     with history.condition:
         result = {

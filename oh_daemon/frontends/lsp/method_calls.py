@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.idempotency import Repeatable, new_conversation_id
 from oh_daemon.conversations.message_content import content_of, mentions, refers, with_content
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.frontends.lsp.daemon import Daemon
 from oh_daemon.frontends.lsp.handler_arguments import ARGUMENTS, Call
 from oh_daemon.frontends.lsp.methods import AT_ONCE, METHODS, Needs
@@ -160,7 +160,7 @@ class MethodCalls:
 
     def _opened(
         self, conversation_id: str, needs: Needs, failure: BaseException | None
-    ) -> Live | Followed | None:
+    ) -> OpenConversation | Followed | None:
         """Return the conversation; `failure` is the error of the last attempt to open it."""
         conversations = self._daemon.conversations
         if needs.conversation == "history":
@@ -214,7 +214,7 @@ def _question(params: Json) -> str:
     return str(params.get("approvalId", params.get("inputId")))
 
 
-def _once_durable(live: Live, result: object) -> Future[object]:
+def _once_durable(live: OpenConversation, result: object) -> Future[object]:
     """Return a future of `result`, done once everything appended so far is on the disk."""
     future: Future[object] = Future()
 

@@ -74,12 +74,12 @@ class Publisher:
     def on_over(self, history: History) -> None:
         """Tell the client that the other process is done with it, so it can be opened here."""
         self.subscribed_ids.discard(history.id)
-        self._tell_lists(history, "updated")
+        self._report_lists(history, "updated")
 
     def on_forked(self, history: History) -> None:
         """Subscribe to a fork that was just made, and tell the client's lists of it."""
         self.subscribe(history)
-        self._tell_lists(history, "created")
+        self._report_lists(history, "created")
 
     def on_deleted(self, history: History) -> None:
         self.unsubscribe(history)
@@ -103,7 +103,7 @@ class Publisher:
         if kind in _REVIEWS and isinstance(history, Journal):
             self.on_changes(history)
         if kind in _LISTED:
-            self._tell_lists(history, _LISTED[kind])
+            self._report_lists(history, _LISTED[kind])
 
     def _show(self, conversation_id: str, event: plain.Event) -> None:
         """Show how a turn goes to a client that understands none of our notifications."""
@@ -136,13 +136,13 @@ class Publisher:
         params = {"kind": "error", "message": error.message, "conversationId": history.id}
         body = encode({**params, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
-        self._tell_lists(history, "updated")
+        self._report_lists(history, "updated")
 
     def is_heard(self, history: History) -> bool:
         """Return whether the client subscribed to it or, if it is a sub-agent's, to its parent."""
         return not self.subscribed_ids.isdisjoint((history.id, history.state.parent_id))
 
-    def _tell_lists(self, history: History, change: str) -> None:
+    def _report_lists(self, history: History, change: str) -> None:
         if history.state.parent_id is not None:
             return  # Lists leave sub-agents out unless the client asks for them.
         body = encode({"conversation": describe(history), "change": change})

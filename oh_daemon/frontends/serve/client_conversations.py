@@ -13,8 +13,8 @@ from typing import Protocol
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.following import Followed
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.conversations.open_conversation import OpenConversation
+from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.frontends.lsp.composition import Window
 from oh_daemon.kernel.conversation import Conversation
@@ -43,11 +43,11 @@ class ClientConversations(Conversations):
     """See `Conversations`, all of which are the same for all clients."""
 
     def __init__(self, host: Host, window: Window) -> None:
-        super().__init__(window.context, equip, host.conversations.here)
+        super().__init__(window.context, equip, host.conversations.open_conversations)
         self._host = host
         self._window = window
 
-    def find_live(self, conversation_id: str) -> Live | None:
+    def find_live(self, conversation_id: str) -> OpenConversation | None:
         live = super().find_live(conversation_id)
         return live if live and sees(self._window, live.conversation.journal) else None
 
@@ -55,7 +55,7 @@ class ClientConversations(Conversations):
         followed_log = super().find_followed(conversation_id)
         return followed_log if followed_log and sees(self._window, followed_log) else None
 
-    def all_live(self) -> list[Live]:
+    def all_live(self) -> list[OpenConversation]:
         return [
             each for each in super().all_live() if sees(self._window, each.conversation.journal)
         ]
@@ -69,10 +69,10 @@ class ClientConversations(Conversations):
         folders: Sequence[Path],
         *,
         conversation_id: str | None = None,
-        recipe: Recipe | None = None,
+        config: AgentConfig | None = None,
         cause: e.Cause | None = None,
         at_work: bool = True,
-    ) -> Live:
+    ) -> OpenConversation:
         if conversation_id is not None and super().find_live(conversation_id) is not None:
             # It is in a folder of another client, or this one would have found it.
             self._window.publisher.subscribed_ids.discard(conversation_id)
@@ -81,7 +81,7 @@ class ClientConversations(Conversations):
             params,
             folders,
             conversation_id=conversation_id,
-            recipe=recipe,
+            config=config,
             cause=cause,
             at_work=at_work,
         )
@@ -97,7 +97,7 @@ class ClientConversations(Conversations):
         conversation_id: str,
         folders: Sequence[Path],
         on_over: Callable[[Followed], object],  # noqa: ARG002 - the host tells all clients.
-    ) -> Live | Followed:
+    ) -> OpenConversation | Followed:
         return super().open_or_follow(conversation_id, folders, self._host.on_over)
 
     def delete(
@@ -109,12 +109,12 @@ class ClientConversations(Conversations):
         return is_deleted
 
     def _make(
-        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
-    ) -> Live:
+        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], config: AgentConfig
+    ) -> OpenConversation:
         """Make it so that whoever sends the message of a turn acts in it."""
         context = self._host.act(state.conversation_id, self._window)
-        own = Conversations(context, equip, self._host.conversations.here)
-        return own._make(state, log, epoch, folders, recipe)
+        own = Conversations(context, equip, self._host.conversations.open_conversations)
+        return own._make(state, log, epoch, folders, config)
 
 
 def sees(window: Window, history: History) -> bool:

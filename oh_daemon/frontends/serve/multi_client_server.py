@@ -236,8 +236,8 @@ class MultiClientServer(ClientConnection, Listener):
 
     def _report_level(self, sandbox: Sandbox) -> None:
         for window in self.windows():
-            window.tell_level(sandbox)
+            window.report_level(sandbox)
 
     def _on_servers(self) -> None:
         for window in self.windows():
-            window.tell_servers(self.conversations.context.services.mcp)
+            window.report_servers(self.conversations.context.services.mcp)

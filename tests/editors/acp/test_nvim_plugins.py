@@ -106,7 +106,7 @@ def start(desk: Desk, tmp_path: Path) -> Start:
     assert nvim is not None
 
     @contextmanager
-    def begin(recipe: str, *plugins: str) -> Generator[pynvim.Nvim]:
+    def begin(config: str, *plugins: str) -> Generator[pynvim.Nvim]:
         paths = ",".join(str(PLUGINS / each) for each in plugins)
         argv = ["env", "-u", "NVIM", "-C", str(desk.project)]
         argv += [*(f"{k}={v}" for k, v in variables.items()), nvim, "--embed", *QUICK_START]
@@ -116,7 +116,7 @@ def start(desk: Desk, tmp_path: Path) -> Start:
             editor.command("set lines=60 cmdheight=20")
             # When Neovim asks about a file that was edited on the disk, the user keeps the buffer.
             editor.command("autocmd FileChangedShell * let v:fcs_choice = ''")
-            editor.exec_lua(block_of(ROOT / "docs/acp.md", recipe))
+            editor.exec_lua(block_of(ROOT / "docs/acp.md", config))
             yield editor
         finally:
             with suppress(OSError, EOFError):

@@ -10,7 +10,7 @@ import pytest
 from core_world import CREATED, DEADLINE_S, PROMPT, Work, at_work, text, tool, types
 from fake_llm import Json, Recorded, Step, call, error, hang, hold_step, say
 
-from oh_daemon.kernel.context import View
+from oh_daemon.kernel.context import ModelContext
 from oh_daemon.kernel.folding import fold
 from oh_daemon.kernel.ports import ToolResult
 from oh_daemon.protocol.settings import Condenser
@@ -68,7 +68,7 @@ def test_what_was_condensed_reads_the_same_when_the_conversation_is_opened_again
         work.run(TASK)
         last = work.llm.requests[-1]
         state = work.conversation.state
-    view = View(PROMPT)
+    view = ModelContext(PROMPT)
     again = view.messages(state.items[:-1])  # Without the answer to that request.
     assert [str(message.get("content")) for message in again] == contents(last)
 
@@ -211,7 +211,7 @@ def test_an_interrupt_during_the_summary_leaves_the_history_as_it_was():
         )
         work.conversation.interrupt().result(DEADLINE_S)
         assert condensations(work)[0]["status"] == "cancelled"
-        messages = View(PROMPT).messages(work.conversation.state.items)
+        messages = ModelContext(PROMPT).messages(work.conversation.state.items)
     assert [m["content"] for m in messages[:2]] == [PROMPT, TASK]
     assert sum(m["role"] == "tool" for m in messages) == 6
 

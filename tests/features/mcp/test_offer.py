@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.features.mcp.offer import Offer, choose_tools
+from oh_daemon.features.mcp.offer import ToolSelection, choose_tools
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.mcp import McpServerSettings
 
@@ -21,7 +21,7 @@ def nested_schema(depth: int) -> Json:
     return {"properties": {"a": nested_schema(depth - 1)} if depth else {}}
 
 
-def offer(*tools: Json, earlier_offer: Offer | None = None) -> Offer:
+def offer(*tools: Json, earlier_offer: ToolSelection | None = None) -> ToolSelection:
     return choose_tools("shop", SETTINGS, tools, earlier_offer.digests if earlier_offer else {})
 
 

@@ -77,7 +77,7 @@ def test_each_message_is_prepared_counted_and_encoded_once_in_300_steps() -> Non
         work.run()
         items = work.conversation.state.items
         last = work.llm.requests[-1]
-        messages = context.View(PROMPT).messages(items[:-1])
+        messages = context.ModelContext(PROMPT).messages(items[:-1])
         complete(retrying(work.llm), ModelRequest(messages, last.body["tools"], cache_key="c1"))
         from_scratch = work.llm.requests[-1]
     assert last.body == from_scratch.body

@@ -5,7 +5,7 @@ from typing import Any
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.frontends.acp.client_facts import ClientFacts
-from oh_daemon.frontends.acp.editor import ClientFiles, Habits, habits_of
+from oh_daemon.frontends.acp.editor import ClientFiles, ClientQuirks, quirks_of
 from oh_daemon.jsonrpc.client import ClientAnswer
 from oh_daemon.kernel.editor_ports import TextEdit
 
@@ -25,7 +25,7 @@ class Answers:
 
 
 def files(answers: Answers, folder: Path, *, is_heard: bool = True) -> ClientFiles:
-    habits = Habits(takes_writes=True)
+    habits = ClientQuirks(takes_writes=True)
     return ClientFiles(answers, "session", [folder], lambda: is_heard, habits)
 
 
@@ -66,14 +66,16 @@ def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Pat
 
 def test_only_clients_whose_ways_are_known_are_written_to() -> None:
     quirks = {
-        name: habits_of(ClientFacts(name, FS))
+        name: quirks_of(ClientFacts(name, FS))
         for name in ("Zed", "JetBrains IDE", "CodeCompanion.nvim", "acpx", "")
     }
     assert quirks == {
-        "Zed": Habits(reads_buffers=True, takes_writes=True),
-        "JetBrains IDE": Habits(reads_buffers=True, takes_writes=True),
-        "CodeCompanion.nvim": Habits(reads_buffers=False, takes_writes=False),
-        "acpx": Habits(reads_buffers=True, takes_writes=False),
-        "": Habits(reads_buffers=True, takes_writes=False),
+        "Zed": ClientQuirks(reads_buffers=True, takes_writes=True),
+        "JetBrains IDE": ClientQuirks(reads_buffers=True, takes_writes=True),
+        "CodeCompanion.nvim": ClientQuirks(reads_buffers=False, takes_writes=False),
+        "acpx": ClientQuirks(reads_buffers=True, takes_writes=False),
+        "": ClientQuirks(reads_buffers=True, takes_writes=False),
     }
-    assert habits_of(ClientFacts("zed", {})) == Habits(reads_buffers=False, takes_writes=False)
+    assert quirks_of(ClientFacts("zed", {})) == ClientQuirks(
+        reads_buffers=False, takes_writes=False
+    )

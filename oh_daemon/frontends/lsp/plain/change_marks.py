@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.review.handlers import changes_diff, changes_list
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.daemon import Daemon, changes_of
@@ -124,7 +124,7 @@ class ChangeMarks:
             actions += _commands(titles, places[0][0], None)
         return actions
 
-    def review(self, live: Live) -> tuple[list[ChangedFile], Json | None]:
+    def review(self, live: OpenConversation) -> tuple[list[ChangedFile], Json | None]:
         """Return the files of a conversation that wait, and the range of the first change."""
         self._update_marks(live.id)
         with self._lock:
@@ -133,20 +133,20 @@ class ChangeMarks:
         return files, places[0][2] if places else None
 
 
-def list_changes(live: Live) -> m.ChangesListResult:
+def list_changes(live: OpenConversation) -> m.ChangesListResult:
     """Return what `changes/list` answers about a conversation."""
     return changes_list(changes_of(live), m.ChangesListParams(conversation_id=live.id))
 
 
-def diff_of(live: Live, uri: str) -> m.ChangesDiffResult:
+def diff_of(live: OpenConversation, uri: str) -> m.ChangesDiffResult:
     """Return what `changes/diff` answers about one file of a conversation."""
     params = m.ChangesDiffParams(conversation_id=live.id, uri=uri)
     return changes_diff(changes_of(live), params)
 
 
-def _files(live: Live) -> Iterator[tuple[Path, ChangedFile]]:
+def _files(live: OpenConversation) -> Iterator[tuple[Path, ChangedFile]]:
     """Yield the files of a conversation that wait for review, but for those that are gone."""
-    if live.isolated_changes is not None or not live.workbench.folders.folders:
+    if live.isolated_changes is not None or not live.runtime.folders.folders:
         return
     pending = [file for file in list_changes(live).files if file.state in {"pending", "conflict"}]
     for file in pending[:_MAX_FILES]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.export.export import fence, one_line, prose
 from oh_daemon.frontends.lsp.daemon import Daemon, newest
 from oh_daemon.frontends.lsp.plain.change_marks import ChangedFile
@@ -141,12 +141,12 @@ class Chats:
             self.last = chat
             return chat
 
-    def resume(self, chat: Chat) -> Live | None:
+    def resume(self, chat: Chat) -> OpenConversation | None:
         """Open the conversation of a chat, if it has one, and follow it in the file."""
         conversation_id = conversation_of(chat.writer.text())
         return None if conversation_id is None else self.open(conversation_id, chat)
 
-    def open(self, conversation_id: str, chat: Chat | None = None) -> Live:
+    def open(self, conversation_id: str, chat: Chat | None = None) -> OpenConversation:
         """Open a conversation, ask again what it waits for, and follow it in its file.
 
         Without a `chat`, that is the file that names it, if there is one. Raises what opening does.
@@ -161,13 +161,13 @@ class Chats:
             daemon.publisher.subscribe(live.conversation.journal)
             return live
 
-    def named_or_current(self, conversation_id: str | None) -> Live:
+    def named_or_current(self, conversation_id: str | None) -> OpenConversation:
         """Open the conversation, or else return the one that changed last."""
         if conversation_id is not None:
             return self.open(conversation_id)
         return newest(self._daemon.conversations.all_live()) or self.open_last()
 
-    def open_last(self) -> Live:
+    def open_last(self) -> OpenConversation:
         """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
         summaries = self._daemon.conversations.summaries(self._daemon.folders())
         last = next((each["id"] for each in summaries if not each["archived"]), None)
@@ -177,7 +177,7 @@ class Chats:
             )
         return self.open(last)
 
-    def of(self, live: Live) -> Chat:
+    def of(self, live: OpenConversation) -> Chat:
         """Return the chat of a conversation; one without a file gets one, with all that was."""
         path = self._path_of(live)
         if path is None:
@@ -188,11 +188,11 @@ class Chats:
         self._attach(chat, live)
         return chat
 
-    def _path_of(self, live: Live) -> Path | None:
+    def _path_of(self, live: OpenConversation) -> Path | None:
         homes = (ChatFiles(folder) for folder in self._daemon.folders())
         return next((path for files in homes if (path := files.of(live.id))), None)
 
-    def _attach(self, chat: Chat, live: Live) -> None:
+    def _attach(self, chat: Chat, live: OpenConversation) -> None:
         """Follow the conversation in the file, which first gets what it lacks."""
         journal = live.conversation.journal
         text = chat.writer.text()
@@ -230,7 +230,7 @@ class Chats:
             )
         return {"conversationId": live.id, **receipt}
 
-    def _start_conversation(self, chat: Chat, words: str) -> Live:
+    def _start_conversation(self, chat: Chat, words: str) -> OpenConversation:
         daemon, conversation_id = self._daemon, new_id()
         # The agent works in the first folder, which is where the chat is.
         home = chat.files.folder

@@ -121,7 +121,7 @@ class Commands:
 
         def on_done(future: Future[Any]) -> None:
             context.mark_answered()
-            self._chat.tell_failure(future)
+            self._chat.notify_failure(future)
 
         if is_future(result):
             result.add_done_callback(on_done)

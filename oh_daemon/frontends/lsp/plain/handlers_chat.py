@@ -180,7 +180,7 @@ class ChatHandlers:
         body = encode({"type": kind, "message": message})
         self._daemon.outbox.notify("window/showMessage", body)
 
-    def tell_failure(self, future: Future[Any]) -> None:
+    def notify_failure(self, future: Future[Any]) -> None:
         error = future.exception()
         if isinstance(error, DaemonError):
             self.notify(error.message, _ERROR)
@@ -191,7 +191,7 @@ class ChatHandlers:
         def on_answer(answer: ClientAnswer) -> None:
             title = field_in(answer.result, "title")
             if isinstance(title, str) and title in actions:
-                self._daemon.workers.submit(actions[title]).add_done_callback(self.tell_failure)
+                self._daemon.workers.submit(actions[title]).add_done_callback(self.notify_failure)
             elif answer.lacks_method:
                 self.notify(f"{message}\n{', '.join(actions)}")
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from oh_daemon.conversations.description import describe
-from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.daemon import Daemon, newest
 from oh_daemon.frontends.lsp.plain.change_marks import SOURCE, diff_of, list_changes
@@ -128,7 +128,7 @@ def _place_part(daemon: Daemon, action: ChosenAction, path: Path | None) -> Json
 
 
 def _resting(daemon: Daemon, path: Path | None) -> str | None:
-    def fits(live: Live) -> bool:
+    def fits(live: OpenConversation) -> bool:
         state = live.conversation.state
         is_there = any(_is_within(path_from_uri(folder), path) for folder in state.folders)
         return is_there and describe(live.conversation.journal).status in {"idle", "finished"}
