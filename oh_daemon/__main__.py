@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from oh_daemon.frontends.lsp.boot import Opening
     from oh_daemon.frontends.lsp.client_facts import ClientFacts
-    from oh_daemon.frontends.lsp.lifecycle import Server
-    from oh_daemon.frontends.lsp.recording import Recording
+    from oh_daemon.frontends.lsp.lifecycle import LspServer
+    from oh_daemon.frontends.lsp.recording import WireRecording
     from oh_daemon.jsonrpc.main_loop import Service
 
 _CANNOT_START = 4
@@ -105,13 +105,13 @@ def _serve_lsp(record: str) -> int:
 
 def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
     from oh_daemon.features.sandbox.self_test import SelfTest  # noqa: PLC0415 - `initialize` is answered now.
-    from oh_daemon.frontends.lsp.lifecycle import Server  # noqa: PLC0415
+    from oh_daemon.frontends.lsp.lifecycle import LspServer  # noqa: PLC0415
 
     self_test = SelfTest(dict(os.environ), opening.sandbox)
     if opening.sandbox is None:
         self_test.start()
 
-    def make(server: Server, facts: ClientFacts) -> Iterator[Service]:
+    def make(server: LspServer, facts: ClientFacts) -> Iterator[Service]:
         from oh_daemon.frontends.lsp.early import early_service  # noqa: PLC0415 - 0.2 s.
 
         yield early_service(facts, self_test.environment)
@@ -119,20 +119,20 @@ def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
 
         yield compose(server, facts, self_test)
 
-    return Server(stdio, make, _open_recording(record), self_test.report, opening).run()
+    return LspServer(stdio, make, _open_recording(record), self_test.report, opening).run()
 
 
-def _open_recording(path: str) -> Recording | None:
+def _open_recording(path: str) -> WireRecording | None:
     if not path:
         return None
     from pathlib import Path  # noqa: PLC0415 - 20 ms, not for all.
 
-    from oh_daemon.frontends.lsp.recording import Recording  # noqa: PLC0415
+    from oh_daemon.frontends.lsp.recording import WireRecording  # noqa: PLC0415
     from oh_daemon.protocol.errors import DaemonError  # noqa: PLC0415 - as above.
 
     try:
         # Editors pass arguments as they are: no shell has expanded `~`.
-        return Recording(Path(path).expanduser())
+        return WireRecording(Path(path).expanduser())
     except DaemonError as exc:
         raise OSError(str(exc)) from exc
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from oh_daemon.conformance.bench import Bench, Server, Skipped, checks, expect, text
+from oh_daemon.conformance.bench import Bench, Skipped, TestServer, checks, expect, text
 from oh_daemon.conformance.order_checks import leave_open
 from oh_daemon.conformance.rpc_process import Json, part
 from oh_daemon.conformance.scripted_model import HOLD, Reply, call, script_reply
@@ -24,7 +24,7 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 
 
-class Agent(Server):
+class AcpAgent(TestServer):
     """An agent: each message is a line."""
 
     def send(self, message: bytes | Json | list[Any]) -> None:
@@ -69,28 +69,28 @@ class Agent(Server):
         return "".join(each["content"].get("text", "") for each in chunks)
 
 
-def agent_of(runtime: Bench) -> Agent:
-    agent = runtime.start(Agent)
+def agent_of(runtime: Bench) -> AcpAgent:
+    agent = runtime.start(AcpAgent)
     agent.greet()
     return agent
 
 
 @dataclass(frozen=True)
-class Prompt:
+class PromptTurn:
     """A prompt of its own session, and how it was answered."""
 
-    agent: Agent
+    agent: AcpAgent
     session: str
     id: int
     answer: Json
 
 
-def prompt(runtime: Bench, *script: Any, blocks: list[Json] | None = None) -> Prompt:
+def prompt(runtime: Bench, *script: Any, blocks: list[Json] | None = None) -> PromptTurn:
     agent = agent_of(runtime)
     session = agent.new(runtime.project)
     runtime.model.play(*script)
     request_id = agent.ask(session, blocks or text("Begin."))
-    return Prompt(agent, session, request_id, agent.answer_to(request_id))
+    return PromptTurn(agent, session, request_id, agent.answer_to(request_id))
 
 
 def shell_call(request: Json) -> Reply | None:
@@ -115,13 +115,13 @@ def _value(name: str, kind: Json) -> Any:
 
 
 def initializes(runtime: Bench) -> None:
-    result = runtime.start(Agent).greet()
+    result = runtime.start(AcpAgent).greet()
     is_right = result["protocolVersion"] == 1 and isinstance(result["agentCapabilities"], dict)
     expect(is_right, "asked for version 1", result)
 
 
 def negotiates(runtime: Bench) -> None:
-    version = runtime.start(Agent).greet(65535)["protocolVersion"]
+    version = runtime.start(AcpAgent).greet(65535)["protocolVersion"]
     is_right = isinstance(version, int) and 0 < version < 65535  # noqa: PLR2004
     expect(is_right, f"asked for version 65535, it answered {version!r}")
 
@@ -236,7 +236,7 @@ def tool_calls(runtime: Bench) -> None:
 def loads(runtime: Bench) -> None:
     first = prompt(runtime, script_reply("Hello there."), blocks=text("Say hello."))
     first.agent.end()
-    agent = runtime.start(Agent)
+    agent = runtime.start(AcpAgent)
     if not agent.greet()["agentCapabilities"].get("loadSession"):
         raise Skipped("the agent loads no sessions")
     params: Json = {"sessionId": first.session, "cwd": str(runtime.project), "mcpServers": []}

@@ -1,6 +1,6 @@
 """What a check works with: servers started as the command, a scripted model, and conversations.
 
-A check raises `Violation`, or what a `Connection` raises, if the server breaks its rule.
+A check raises `Violation`, or what a `ServerConnection` raises, if the server breaks its rule.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oh_daemon.conformance.connection import Connection
-from oh_daemon.conformance.rpc_process import Json, Missing, RpcError, part
+from oh_daemon.conformance.connection import ServerConnection
+from oh_daemon.conformance.rpc_process import AnswerTimeout, Json, RpcError, part
 from oh_daemon.conformance.scripted_model import HOLD, Reply, Script, ScriptedModel
 
-S = TypeVar("S", bound="Server")
+S = TypeVar("S", bound="TestServer")
 T = TypeVar("T")
 Popen = Callable[..., subprocess.Popen[bytes]]
 N_TRACED = 400
@@ -48,7 +48,7 @@ class Skipped(Exception):  # noqa: N818 - as above.
 
 
 WRONG = (
-    *(Violation, Missing, AssertionError, RpcError, subprocess.SubprocessError, OSError),
+    *(Violation, AnswerTimeout, AssertionError, RpcError, subprocess.SubprocessError, OSError),
     *(LookupError, TypeError, ValueError, AttributeError),
 )
 """What a check raises when it fails; the last row is for messages of another form."""
@@ -60,7 +60,7 @@ def expect(condition: object, text: str, *frames: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Check:
+class ConformanceCheck:
     """One rule, and what shows that a server breaks it."""
 
     id: str
@@ -68,11 +68,11 @@ class Check:
     profile: str = "core"
 
 
-def checks(profile: str, rules: dict[str, Callable[[Bench], None]]) -> list[Check]:
-    return [Check(name, run, profile) for name, run in rules.items()]
+def checks(profile: str, rules: dict[str, Callable[[Bench], None]]) -> list[ConformanceCheck]:
+    return [ConformanceCheck(name, run, profile) for name, run in rules.items()]
 
 
-class Server(Connection):
+class TestServer(ServerConnection):
     """A server under test; `trace` is what last went over the wire."""
 
     def __init__(self, process: subprocess.Popen[bytes], within_s: float) -> None:
@@ -120,7 +120,7 @@ class Server(Connection):
 class TestSession:
     """One conversation on a server."""
 
-    def __init__(self, server: Server, params: Json) -> None:
+    def __init__(self, server: TestServer, params: Json) -> None:
         self.server = server
         self.start_result = params
         self.id: str = params["conversation"]["id"]
@@ -196,19 +196,19 @@ class Bench:
         """Whether anything has come from a server."""
         self._popen = popen
         self._env = _environment(home, model.url)
-        self._server: Server | None = None
-        self._servers: list[Server] = []
+        self._server: TestServer | None = None
+        self._servers: list[TestServer] = []
         self._talks: list[TestSession] = []
         self._outcomes: dict[object, Any] = {}
 
     @property
-    def server(self) -> Server:
+    def server(self) -> TestServer:
         """One that is initialized and that other checks use, too."""
         if self._server is None or self._server.process.poll() is not None:
             self._server = self.open_server()
         return self._server
 
-    def open_server(self, params: Json | None = None, **block: Any) -> Server:
+    def open_server(self, params: Json | None = None, **block: Any) -> TestServer:
         """Start and initialize one, with the project open and trusted."""
         server = self.start()
         block_fields: Json = {"features": FEATURES, "settings": {"titles": False}, **block}
@@ -216,7 +216,7 @@ class Bench:
         server.initialize([self.project], params=params, trust=trust, **block_fields)
         return server
 
-    def start(self, kind: Callable[[subprocess.Popen[bytes], float], S] = Server) -> S:
+    def start(self, kind: Callable[[subprocess.Popen[bytes], float], S] = TestServer) -> S:
         """Start one that is not initialized."""
         server = kind(self.process(), self.within_s)
         self._servers.append(server)
@@ -230,12 +230,12 @@ class Bench:
         """Start the command as a client, which its user may see and answer."""
         return self._popen(self.argv, env={**self._env, **variables}, stdout=2)
 
-    def connection(self, process: subprocess.Popen[bytes]) -> Connection:
+    def connection(self, process: subprocess.Popen[bytes]) -> ServerConnection:
         """Return our end of the line to a client, which reads from `read_on` on."""
-        return Connection(process, reading=False, within_s=self.within_s)
+        return ServerConnection(process, reading=False, within_s=self.within_s)
 
     def talk(
-        self, *script: Reply | Script, server: Server | None = None, **params: Any
+        self, *script: Reply | Script, server: TestServer | None = None, **params: Any
     ) -> TestSession:
         """Start a conversation whose first turn the model answers by the script."""
         self.model.play(*script)
@@ -289,7 +289,7 @@ class Bench:
         self._servers = keeps
         self._server = keeps[0] if keeps else None
 
-    def _is_at_rest(self, server: Server) -> bool:
+    def _is_at_rest(self, server: TestServer) -> bool:
         """Close the conversations of the check; return whether that was possible."""
         try:
             for talk in self._talks:
@@ -319,10 +319,10 @@ def _environment(home: Path, url: str) -> dict[str, str]:
     return {**os.environ, "HOME": str(home), **folders, **model, **variables}
 
 
-def block_of(server: Connection) -> Json:
+def block_of(server: ServerConnection) -> Json:
     """Return what the server says of itself in its answer to `initialize`."""
     return server.capabilities["experimental"]["ohDaemon"]
 
 
-def limits_of(server: Connection) -> Json:
+def limits_of(server: ServerConnection) -> Json:
     return block_of(server)["limits"]

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from oh_daemon.conformance.bench import WRONG, Bench, Check, Skipped, Violation, expect
-from oh_daemon.conformance.connection import Connection
+from oh_daemon.conformance.bench import WRONG, Bench, ConformanceCheck, Skipped, Violation, expect
+from oh_daemon.conformance.connection import ServerConnection
 from oh_daemon.conformance.initialize_checks import CORE_METHODS, CORE_NOTIFICATIONS
 from oh_daemon.conformance.order_checks import leave_open
-from oh_daemon.conformance.rpc_process import Json, Missing, part
+from oh_daemon.conformance.rpc_process import AnswerTimeout, Json, part
 
 UNKNOWN = "conformance/unknown"
 NO_METHOD = -32601
@@ -58,7 +58,7 @@ OPTIONS = [
 class ClientScenario:
     """One client at work, and what was seen of it, by rule."""
 
-    def __init__(self, client: Connection) -> None:
+    def __init__(self, client: ServerConnection) -> None:
         self.client = client
         for method in ("initialize", "conversation/start", "approval/respond", "shutdown"):
             client.answer(method, leave_open)  # Answered in their turn; others are refused.
@@ -78,7 +78,7 @@ class ClientScenario:
         for step in (self._greet, self._converse, self._edit, self._end):
             try:
                 step()
-            except Missing:
+            except AnswerTimeout:
                 continue  # The client does not come to that.
             except WRONG as exc:
                 self.note("B18", condition=False, problem=f"a message of another form: {exc!r}")
@@ -238,7 +238,7 @@ def drive(runtime: Bench) -> ClientScenario:
 
 
 @contextmanager
-def _client_of(runtime: Bench) -> Generator[Connection]:
+def _client_of(runtime: Bench) -> Generator[ServerConnection]:
     """Start the client, with a relay as `oh-daemon` first in its PATH; give our end of the line."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         relay, path = Path(folder) / "oh-daemon", str(Path(folder) / "line")
@@ -265,7 +265,7 @@ def _client_of(runtime: Bench) -> Generator[Connection]:
             process.wait()
 
 
-def _parse_check(rule: str) -> Check:
+def _parse_check(rule: str) -> ConformanceCheck:
     def run(runtime: Bench) -> None:
         finding = runtime.once(drive).findings.get(rule)
         if finding is None:
@@ -273,7 +273,7 @@ def _parse_check(rule: str) -> Check:
         is_met, problem, frames = finding
         expect(is_met, problem, *frames)
 
-    return Check(rule, run, "client")
+    return ConformanceCheck(rule, run, "client")
 
 
 RULES = ("B1", "B11", "B12", "B13", "B14", "B18", "B22", "I1", "I10", "C7", "X8")

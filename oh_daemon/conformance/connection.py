@@ -21,7 +21,7 @@ def frame(body: bytes | Json | list[Any]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
 
 
-class Connection(RpcProcess):
+class ServerConnection(RpcProcess):
     """One server process. Any thread may send and wait."""
 
     def __init__(

@@ -6,7 +6,7 @@ import json
 from uuid import uuid4
 
 from oh_daemon.conformance.bench import Bench, TestSession, checks, expect, text
-from oh_daemon.conformance.order_checks import Session, busy, play_session, release
+from oh_daemon.conformance.order_checks import TwoTurns, busy, play_session, release
 from oh_daemon.conformance.rpc_process import Json
 from oh_daemon.conformance.scripted_model import HOLD, script_reply
 
@@ -176,7 +176,7 @@ def _record(live: Json) -> Json:
     return {key: live[key] for key in live if key not in {"conversationId", "epoch"}}
 
 
-def _again(runtime: Bench, session: Session) -> TestSession:
+def _again(runtime: Bench, session: TwoTurns) -> TestSession:
     """Return the conversation of a session on the present server."""
     return TestSession(runtime.server, session.talk.start_result)
 

@@ -43,7 +43,7 @@ def release(talk: TestSession) -> None:
 
 
 @dataclass(frozen=True)
-class Session:
+class TwoTurns:
     """Two turns, of which the second asks for approval, and all that came of them."""
 
     talk: TestSession
@@ -60,7 +60,7 @@ class Session:
         return [m["params"] for m in self.messages if is_delta(m)]
 
 
-def play_session(runtime: Bench) -> Session:
+def play_session(runtime: Bench) -> TwoTurns:
     server = runtime.server
     server.answer("approval/request", allow)
     server.answer("tool/call", lambda _params: RESULT)
@@ -71,7 +71,7 @@ def play_session(runtime: Bench) -> Session:
     talk.send("Go on.", clientRequestId="session-2")
     turns.append(talk.wait_until_idle(2))
     messages = [each for each in server.messages[n_messages:] if _is_about(each, talk.id)]
-    return Session(talk, turns, messages, server.ordering.offences[n_before:])
+    return TwoTurns(talk, turns, messages, server.ordering.offences[n_before:])
 
 
 def _is_about(message: Json, conversation: str) -> bool:
@@ -80,7 +80,7 @@ def _is_about(message: Json, conversation: str) -> bool:
     return conversation in {params.get("conversationId"), of_start}
 
 
-def _in_order(runtime: Bench, rule: str) -> Session:
+def _in_order(runtime: Bench, rule: str) -> TwoTurns:
     session = runtime.once(play_session)
     for violation, message in session.violations:
         expect(not violation.startswith(f"{rule}:"), violation, message)

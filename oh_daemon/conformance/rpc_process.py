@@ -36,7 +36,7 @@ class RpcError(Exception):
         self.data: Json = error.get("data") or {}
 
 
-class Missing(AssertionError):  # noqa: N818 - what was waited for is.
+class AnswerTimeout(AssertionError):  # noqa: N818 - what was waited for is.
     """What was waited for did not come in time, or cannot come any more."""
 
 
@@ -142,7 +142,7 @@ class RpcProcess:
         with self._condition:
             self._condition.wait_for(lambda: is_done() or self._is_at_end, within_s)
             if not is_done():
-                raise Missing(
+                raise AnswerTimeout(
                     f"it did not come within {within_s} s; at end: {self._is_at_end};"
                     f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
                 )

@@ -21,7 +21,7 @@ from pathlib import Path
 from oh_daemon.conformance.acp_checks import ACP
 from oh_daemon.conformance.approval_checks import APPROVALS
 from oh_daemon.conformance.base_checks import BASE
-from oh_daemon.conformance.bench import WRONG, Bench, Check, Popen, Skipped, Violation
+from oh_daemon.conformance.bench import WRONG, Bench, ConformanceCheck, Popen, Skipped, Violation
 from oh_daemon.conformance.client_checks import CLIENT
 from oh_daemon.conformance.conversation_checks import CONVERSATIONS
 from oh_daemon.conformance.initialize_checks import INITIALIZE
@@ -30,13 +30,13 @@ from oh_daemon.conformance.restart_checks import MODULES, RESTARTS
 from oh_daemon.conformance.scripted_model import ScriptedModel
 
 SERVER = (*BASE, *INITIALIZE, *ORDER, *CONVERSATIONS, *APPROVALS, *RESTARTS, *MODULES)
-SUITES: dict[str, Sequence[Check]] = {"server": SERVER, "acp": ACP, "client": CLIENT}
+SUITES: dict[str, Sequence[ConformanceCheck]] = {"server": SERVER, "acp": ACP, "client": CLIENT}
 MAX_FRAME_CHARS = 2000
 WIDTH = 90
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """What came of one check."""
 
     id: str
@@ -66,7 +66,7 @@ def rules(name: str) -> dict[str, str]:
     return dict(line.split("\t") for line in lines)
 
 
-def rule_of(check: Check) -> str:
+def rule_of(check: ConformanceCheck) -> str:
     """Return its rule; one of a module that has none is in the docstring."""
     rule_texts = rules("acp_rules" if check.profile == "acp" else "rules")
     return (
@@ -84,7 +84,7 @@ def run(
     only: str = "",
     within_s: float = 20,
     popen: Popen | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[CheckOutcome]:
     """Run the checks of a suite, or one of them; only the first if nothing at all comes.
 
     Raises `LookupError` if there is no such check, and `OSError` if there is no such program.
@@ -111,7 +111,7 @@ def run(
             runtime.tidy(has_failed=True)
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[CheckOutcome]) -> str:
     """Return a line for each profile, with what came of its checks."""
     lines: list[str] = []
     for profile, group in groupby(outcomes, key=lambda outcome: outcome.profile):
@@ -121,7 +121,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, f"{sum(outcome.seconds for outcome in outcomes):.1f} s"])
 
 
-def _run_check(check: Check, runtime: Bench) -> Outcome:
+def _run_check(check: ConformanceCheck, runtime: Bench) -> CheckOutcome:
     start = time.monotonic()
     status, problem, frames = "passed", "", list[str]()
     try:
@@ -133,7 +133,7 @@ def _run_check(check: Check, runtime: Bench) -> Outcome:
         shown_frames = exc.frames if isinstance(exc, Violation) else ()
         frames = [_frame(each) for each in shown_frames] or runtime.trace()
     seconds = round(time.monotonic() - start, 3)
-    return Outcome(check.id, check.profile, status, rule_of(check), problem, frames, seconds)
+    return CheckOutcome(check.id, check.profile, status, rule_of(check), problem, frames, seconds)
 
 
 def _frame(value: object) -> str:

@@ -60,7 +60,7 @@ from oh_daemon.storage.catalog import Catalog
 from oh_daemon.storage.event_log import open_log
 from oh_daemon.storage.log_scan import scan_log
 from oh_daemon.storage.memory_log import MemoryLog
-from oh_daemon.storage.search_index import Entry
+from oh_daemon.storage.search_index import IndexEntry
 from oh_daemon.workspace.paths import paths_from_uris, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
@@ -87,7 +87,7 @@ class Conversations:
             self.open_conversations.live,
             self.open_conversations.followed_logs,
         )
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, IndexEntry] = {}
 
     def start(
         self,

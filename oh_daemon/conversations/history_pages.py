@@ -44,7 +44,7 @@ ReadRange = Callable[[int, int], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """Events that follow each other, but for those of other types than were asked for."""
 
     events: list[Json]
@@ -59,7 +59,7 @@ def page_of_events(
     params: m.OpenParams | m.EventsParams,
     last: int,
     types: Sequence[str] | None = None,
-) -> Page:
+) -> EventPage:
     """Return the events after `params.after_seq`, or else the last ones.
 
     At most `params.limit` and 1 MiB, but one event even if it is larger.
@@ -79,8 +79,8 @@ def page_of_events(
     # The next page goes on from the last event of a page that was cut.
     last_seq = page[-1]["seq"] if is_cut else None
     if backwards:
-        return Page(page[::-1], last_seq or first, last, is_cut)
-    return Page(page, first, last_seq or last, is_cut)
+        return EventPage(page[::-1], last_seq or first, last, is_cut)
+    return EventPage(page, first, last_seq or last, is_cut)
 
 
 def _lines(read_range: ReadRange, first: int, last: int, *, backwards: bool) -> Iterator[bytes]:

@@ -10,14 +10,14 @@ from typing import Any
 from oh_daemon.protocol.errors import CursorInvalidError
 from oh_daemon.protocol.summaries import ConversationInfo, ListParams, ListResult
 from oh_daemon.storage.catalog import Catalog
-from oh_daemon.storage.search_index import Entry
+from oh_daemon.storage.search_index import IndexEntry
 from oh_daemon.workspace.paths import uri_from_path
 
 Json = dict[str, Any]
 
 
 def catalogs_of(
-    folders: Sequence[Path], user_folder: Path, entries: dict[str, Entry]
+    folders: Sequence[Path], user_folder: Path, entries: dict[str, IndexEntry]
 ) -> list[Catalog]:
     """Return the catalogs where logs may be; a new log goes into the first.
 

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 from oh_daemon.common.masking import Masker, SecretSource
 from oh_daemon.conversations.sandboxes import Sandboxes
 from oh_daemon.features.mcp.connections import ServerEnvironment
-from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import ModelCatalog, Models
 from oh_daemon.features.sandbox.levels import Sandbox
@@ -62,7 +62,7 @@ class DaemonServices:
 
     spawner: Spawner
     masker: Masker
-    mcp: McpServers
+    mcp: ServerPool
     environment: Mapping[str, str]
     """The environment of the agent's shells; variables with secret-looking names are removed."""
     sandboxes: Sandboxes
@@ -257,7 +257,7 @@ def compose(
     services = DaemonServices(
         spawner=spawner,
         masker=masker,
-        mcp=McpServers(run_on_loop, lambda: settings.of(None).settings.mcp_servers, surroundings),
+        mcp=ServerPool(run_on_loop, lambda: settings.of(None).settings.mcp_servers, surroundings),
         environment=environment,
         sandboxes=Sandboxes(
             spawner,

@@ -22,8 +22,8 @@ from oh_daemon.features.instructions.agent_files import find_agents
 from oh_daemon.features.subagents.agents import (
     NOT_FOR_SUB_AGENTS,
     NamedAgent,
-    Outcome,
-    Task,
+    SubAgentTask,
+    TaskOutcome,
     choose_agents,
     inherited_options,
     outcome_of,
@@ -95,12 +95,14 @@ class SubAgents:
     def agents(self) -> Mapping[str, NamedAgent]:
         return agents_in(self.conversations.context, self.folders)
 
-    def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
+    def run(
+        self, tasks: Sequence[SubAgentTask], context: ToolContext
+    ) -> list[tuple[str, TaskOutcome]]:
         """Run all tasks to their end; meanwhile other conversations may use the parent's slot."""
         with self.conversations.context.services.slots.give_back(context.cancel):
             return _Round(self, tasks, context.cancel).run()
 
-    def named_task(self, task: Task) -> Task:
+    def named_task(self, task: SubAgentTask) -> SubAgentTask:
         """Return the task with the name of its agent.
 
         Raises `DaemonError` when it resumes a conversation that is no sub-agent of this one.
@@ -112,7 +114,7 @@ class SubAgents:
             raise InvalidStateError(f"{task.resume!r} is not a sub-agent of this conversation")
         return replace(task, agent=str(state.metadata.get("agent", task.agent)))
 
-    def open(self, task: Task, conversation_id: str) -> tuple[OpenConversation, bool]:
+    def open(self, task: SubAgentTask, conversation_id: str) -> tuple[OpenConversation, bool]:
         """Return the conversation for a task, and whether it was opened for this task."""
         if task.resume is None:
             return self._start(task, conversation_id), True
@@ -123,7 +125,7 @@ class SubAgents:
         self.align(live.conversation, task.agent)
         return live, not was_open
 
-    def _start(self, task: Task, conversation_id: str) -> OpenConversation:
+    def _start(self, task: SubAgentTask, conversation_id: str) -> OpenConversation:
         agent, state = self.agents()[task.agent], self.parent.state
         role = _ROLE.format(name=agent.name)
         result = None if task.result_schema is None else _RESULT
@@ -198,7 +200,7 @@ class _Child:
     """A task, its item in the parent's log, and its conversation."""
 
     position: int
-    task: Task
+    task: SubAgentTask
     item: SubagentItem
     live: OpenConversation
     is_ours: bool
@@ -212,14 +214,14 @@ _Report: TypeAlias = "plain.Record | StorageError | None"
 class _Round(Listener):
     """Runs the tasks of one call until all are at rest; listens to the parent and all children."""
 
-    def __init__(self, host: SubAgents, tasks: Sequence[Task], cancel: CancelToken) -> None:
+    def __init__(self, host: SubAgents, tasks: Sequence[SubAgentTask], cancel: CancelToken) -> None:
         self._host = host
         self._parent = host.parent
         self._tasks = tasks
         self._cancel = cancel
         self._pending_tasks = deque(enumerate(tasks))
         self._at_work: dict[str, _Child] = {}
-        self._outcomes: dict[int, tuple[str, Outcome]] = {}
+        self._outcomes: dict[int, tuple[str, TaskOutcome]] = {}
         self._stopped_by: str | None = None
         self._reports: SimpleQueue[tuple[str, _Report]] = SimpleQueue()
 
@@ -234,7 +236,7 @@ class _Round(Listener):
 
     # On the parent's worker
 
-    def run(self) -> list[tuple[str, Outcome]]:
+    def run(self) -> list[tuple[str, TaskOutcome]]:
         parent = self._parent
         parent.journal.listeners.append(self)
         forget = self._cancel.on_cancel(lambda: self._reports.put((parent.id, None)))
@@ -255,20 +257,23 @@ class _Round(Listener):
         while self._pending_tasks and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
             position, task = self._pending_tasks.popleft()
             if self._stopped_by:
-                self._outcomes[position] = task.resume or "", Outcome("cancelled", "notStarted", "")
+                self._outcomes[position] = (
+                    task.resume or "",
+                    TaskOutcome("cancelled", "notStarted", ""),
+                )
                 continue
             try:
                 task = self._host.named_task(task)
             except DaemonError as exc:
                 self._outcomes[position] = (
                     task.resume or "",
-                    Outcome("failed", exc.kind, exc.message),
+                    TaskOutcome("failed", exc.kind, exc.message),
                 )
                 continue
             self._start(position, task)
         return bool(self._at_work)
 
-    def _start(self, position: int, task: Task) -> None:
+    def _start(self, position: int, task: SubAgentTask) -> None:
         parent, conversation_id = self._parent, task.resume or new_id()
         item = SubagentItem(
             id=new_id(),
@@ -284,7 +289,7 @@ class _Round(Listener):
         try:
             live, is_ours = self._host.open(task, conversation_id)
         except DaemonError as exc:
-            self._end(position, item, Outcome("failed", exc.kind, exc.message))
+            self._end(position, item, TaskOutcome("failed", exc.kind, exc.message))
             return
         child = self._at_work[conversation_id] = _Child(position, task, item, live, is_ours)
         live.conversation.journal.listeners.append(self)
@@ -292,7 +297,7 @@ class _Round(Listener):
             child.turn_id = live.conversation.send((TextPart(text=task.text),)).get("turnId")
         except DaemonError as exc:
             self._leave(child)
-            self._end(position, item, Outcome("failed", exc.kind, exc.message))
+            self._end(position, item, TaskOutcome("failed", exc.kind, exc.message))
 
     def _on_report(self, conversation_id: str, report: _Report) -> None:
         child = self._at_work.get(conversation_id)
@@ -373,7 +378,7 @@ class _Round(Listener):
         self._leave(child)
         self._end(child.position, child.item, outcome)
 
-    def _end(self, position: int, item: SubagentItem, outcome: Outcome) -> None:
+    def _end(self, position: int, item: SubagentItem, outcome: TaskOutcome) -> None:
         self._outcomes[position] = item.conversation_id, outcome
         ending = {"status": outcome.status, "reason": outcome.reason}
         now = self._parent.journal.clock.now()

@@ -18,7 +18,7 @@ from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.dependent_calls import skip_reason
 from oh_daemon.kernel.extension_points import Rejection
-from oh_daemon.kernel.journal import LiveText, new_id
+from oh_daemon.kernel.journal import TextStream, new_id
 from oh_daemon.kernel.pending_changes import (
     OBSERVED,
     decided_at_start,
@@ -244,7 +244,7 @@ class Actions:
         if not self._begins(action):
             return
         start_s = journal.clock.monotonic()
-        output = LiveText(journal, item_id, "output")
+        output = TextStream(journal, item_id, "output")
         masker, confinement = journal.masker, action.intent.confinement
         context = ToolContext(journal.id, item_id, cancel, output.write, masker, confinement)
         result = run_tool(action.tool, action.item["args"], context)

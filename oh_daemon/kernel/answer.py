@@ -14,7 +14,7 @@ from typing import Any
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.kernel.approval_requests import highest_risk
-from oh_daemon.kernel.journal import Journal, LiveText, new_id
+from oh_daemon.kernel.journal import Journal, TextStream, new_id
 from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import (
     Json,
@@ -43,7 +43,7 @@ _MAX_PATH_CHARS = 200
 class _Stream:
     """An item that still streams, and its text so far."""
 
-    live: LiveText
+    live: TextStream
     started_at: str
     ended_at: str | None = None
     """When another channel of the answer started; None while this one continues."""
@@ -128,7 +128,7 @@ class Answering:
         now = journal.clock.now()
         for before in self._streams.values():
             before.ended_at = before.ended_at or now
-        stream = _Stream(LiveText(journal, new_id(), channel), now)
+        stream = _Stream(TextStream(journal, new_id(), channel), now)
         self._streams[channel] = stream
         item = self._item(channel, stream.live.item_id, status="running", started_at=now)
         journal.append(e.ItemStarted(item=item))

@@ -235,7 +235,7 @@ _WITHOUT_TURN = (
 )
 
 
-class LiveText:
+class TextStream:
     """One channel of one item. Write from one thread at a time."""
 
     def __init__(self, journal: Journal, item_id: str, channel: str) -> None:

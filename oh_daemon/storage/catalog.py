@@ -31,7 +31,7 @@ from oh_daemon.storage.log_scan import (
     parse_line,
     scan_log,
 )
-from oh_daemon.storage.search_index import Entry, line_with
+from oh_daemon.storage.search_index import IndexEntry, line_with
 from oh_daemon.system.private_files import (
     disk_error,
     private_folder,
@@ -97,12 +97,12 @@ _FIELDS = {*names_on_wire(ConversationInfo)} - {"epoch", "turnId", "lock"}
 class Catalog:
     """The conversations below `home`, a folder's `.openhands`. Safe from any thread."""
 
-    def __init__(self, home: Path, entries: dict[str, Entry] | None = None) -> None:
+    def __init__(self, home: Path, entries: dict[str, IndexEntry] | None = None) -> None:
         """`entries` has what this process remembers, by the path of the log."""
         self._home = home
         self._conversations = home / "conversations"
         self._base = str(self._conversations)
-        self._entries: dict[str, Entry] = {} if entries is None else entries
+        self._entries: dict[str, IndexEntry] = {} if entries is None else entries
 
     def create(self, conversation_id: str) -> Path:
         """Make the folder of a new conversation, for `open_log(..., create=True)`.
@@ -179,7 +179,7 @@ class Catalog:
         entry = self._entries.get(log)
         return entry and line_with(words, entry, log)
 
-    def _entry(self, name: str) -> Entry | None:
+    def _entry(self, name: str) -> IndexEntry | None:
         """Return what is known of a log as it is now; None if there is none."""
         log = self._log(name)
         try:
@@ -189,7 +189,7 @@ class Catalog:
         stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
         entry = self._entries.get(log)
         if entry is None or entry.stamp != stamp:
-            entry = self._entries[log] = Entry(stamp)
+            entry = self._entries[log] = IndexEntry(stamp)
         return entry
 
     def _log(self, name: str) -> str:

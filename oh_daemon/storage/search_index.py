@@ -45,7 +45,7 @@ _CHARS_BEFORE = 40
 
 
 @dataclass(slots=True)
-class Entry:
+class IndexEntry:
     """What a process remembers of a log until that changes."""
 
     stamp: tuple[int, ...]
@@ -59,7 +59,7 @@ class Entry:
         return self.stamp[0]
 
 
-def line_with(words: tuple[str, ...], entry: Entry, log_name: str) -> str | None:
+def line_with(words: tuple[str, ...], entry: IndexEntry, log_name: str) -> str | None:
     """Return the line in this log that has most of the words; None if one is nowhere.
 
     The words are folded (`str.casefold`); each may be part of a longer one.

@@ -115,7 +115,7 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class OverlayProcess:
     """An open folder as a running view has it."""
 
     pid: int
@@ -124,7 +124,7 @@ class Live:
     """What a process is in or holds, also if it is deleted since, and the folders above that."""
 
 
-def live(root_pid: int, folder: Path) -> Live:
+def live(root_pid: int, folder: Path) -> OverlayProcess:
     """Look at all processes of a view."""
     paths: set[str] = set()
     for pid in _family(root_pid):
@@ -134,7 +134,7 @@ def live(root_pid: int, folder: Path) -> Live:
                 paths.add(str(Path(f"/proc/{pid}/{place}").readlink()))
     below = _below(folder, paths | {name.removesuffix(_DELETED) for name in paths})
     in_use = below.union(*(name.parents for name in below))
-    return Live(root_pid, in_use)
+    return OverlayProcess(root_pid, in_use)
 
 
 def _family(root_pid: int) -> set[int]:

@@ -38,7 +38,7 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.encodings import encode_text
 from oh_daemon.workspace.excerpts import around
 from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
-from oh_daemon.workspace.hunks import Part, Rewrite, Wanted
+from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import Folders, printable, real_path
 from oh_daemon.workspace.text_changes import (
@@ -118,9 +118,9 @@ class Documents:
                 return self._planned_removal(state, change)
             case Undo():
                 return self._planned_undo(state)
-            case Rewrite() | Part(change=Rewrite()):
+            case Rewrite() | PartialChange(change=Rewrite()):
                 return self._planned_rewrite(state, change)
-            case Replace() | Insert() | Hunks() | Part():
+            case Replace() | Insert() | Hunks() | PartialChange():
                 return self._planned_change(state, change)
 
     def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
@@ -185,7 +185,7 @@ class Documents:
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
     def _planned_change(
-        self, state: EffectiveDocument, change: Replace | Insert | Hunks | Part
+        self, state: EffectiveDocument, change: Replace | Insert | Hunks | PartialChange
     ) -> PlannedEdit:
         doubt, plain = self._doubt(state), with_newlines(state.text or "")
         try:
@@ -298,7 +298,9 @@ class Documents:
         edit_plan = self._plan_edit(state, partial(restoring, before=before, after=after))
         return self._removing(edit_plan) if last.op == "add" else edit_plan
 
-    def _planned_rewrite(self, state: EffectiveDocument, change: Rewrite | Part) -> PlannedEdit:
+    def _planned_rewrite(
+        self, state: EffectiveDocument, change: Rewrite | PartialChange
+    ) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
         edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))

@@ -103,7 +103,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialChange:
     """Only these hunks of a change; the user left out the others."""
 
     change: Replace | Insert | Hunks | Rewrite
@@ -126,10 +126,10 @@ class Part:
         return [edit for hunk, edit in hunks.items() if hunk in self.hunks]
 
 
-Wanted = Change | Hunks | Rewrite | Part
+Wanted = Change | Hunks | Rewrite | PartialChange
 """What an edit may be asked to do."""
 
 
 def is_unseen(change: Wanted) -> bool:
     """Return whether the agent is not shown the change, so that it does not count as seen."""
-    return isinstance(change.change if isinstance(change, Part) else change, Rewrite)
+    return isinstance(change.change if isinstance(change, PartialChange) else change, Rewrite)

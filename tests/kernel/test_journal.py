@@ -7,7 +7,7 @@ import pytest
 from core_world import SECRET, Heard, new_conversation, records, text
 
 from oh_daemon.kernel.folding import fold
-from oh_daemon.kernel.journal import LiveText
+from oh_daemon.kernel.journal import TextStream
 from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.errors import StorageError
@@ -69,7 +69,7 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
     conversation.send(text(f"use {SECRET} now"))
     running_item = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="running")
     conversation.journal.append(e.ItemStarted(item=running_item))
-    live = LiveText(conversation.journal, "i1", "text")
+    live = TextStream(conversation.journal, "i1", "text")
     for piece in ("say hu", "sh-0123", "456789 aloud", ""):
         live.write(piece)
     live.close()
@@ -87,7 +87,7 @@ def test_what_streams_after_the_end_of_its_item_is_dropped():
     conversation.journal.listeners.append(heard)
     item_ended = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="completed")
     conversation.journal.append(e.ItemCompleted(item=item_ended))
-    LiveText(conversation.journal, "i1", "text").write("late")
+    TextStream(conversation.journal, "i1", "text").write("late")
     assert heard.deltas == []
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
-from oh_daemon.conformance.acp_checks import Agent
-from oh_daemon.conformance.bench import WRONG, Bench, Check, Server
-from oh_daemon.conformance.connection import Connection
-from oh_daemon.conformance.rpc_process import Json, Missing
+from oh_daemon.conformance.acp_checks import AcpAgent
+from oh_daemon.conformance.bench import WRONG, Bench, ConformanceCheck, TestServer
+from oh_daemon.conformance.connection import ServerConnection
+from oh_daemon.conformance.rpc_process import AnswerTimeout, Json
 
 Change = Callable[[Json], Any]
 """Takes a message, or a part of it, and changes that."""
@@ -418,7 +418,7 @@ OF_THE_START = {"I2", "I4", "L1"}
 """What a server breaks in its answer to `initialize`."""
 
 
-class Broken(Connection):
+class Broken(ServerConnection):
     """One end of a line that breaks the rule `breaks`."""
 
     def __init__(self, *args: Any, breaks: Any = None, **options: Any) -> None:
@@ -443,11 +443,11 @@ class Broken(Connection):
             super()._on_message(each)
 
 
-class BrokenServer(Broken, Server):
+class BrokenServer(Broken, TestServer):
     pass
 
 
-class BrokenAgent(Broken, Agent):
+class BrokenAgent(Broken, AcpAgent):
     pass
 
 
@@ -456,14 +456,14 @@ class BrokenBench(Bench):
 
     breaks: Any = None
 
-    def start(self, kind: Any = Server) -> Any:
-        broken_kind = BrokenAgent if kind is Agent else BrokenServer
+    def start(self, kind: Any = TestServer) -> Any:
+        broken_kind = BrokenAgent if kind is AcpAgent else BrokenServer
         return super().start(partial(broken_kind, breaks=self.breaks))
 
-    def connection(self, process: subprocess.Popen[bytes]) -> Connection:
+    def connection(self, process: subprocess.Popen[bytes]) -> ServerConnection:
         return Broken(process, reading=False, within_s=self.within_s, breaks=self.breaks)
 
-    def has_finding(self, check: Check) -> bool:
+    def has_finding(self, check: ConformanceCheck) -> bool:
         """Return whether a server that breaks its rule fails this check."""
         breaks = BREAKS[suite_of(check)][check.id]
         is_brief = check.id in NEEDS_TIME or suite_of(check) == "client"
@@ -477,7 +477,7 @@ class BrokenBench(Bench):
         self._lend(shared_server, breaks, self.within_s)
         try:
             check.run(self)
-        except Missing:
+        except AnswerTimeout:
             # A check that only waits in vain has not seen what is broken.
             return is_brief or isinstance(breaks, Prints)
         except WRONG:
@@ -493,5 +493,5 @@ class BrokenBench(Bench):
             server.breaks, server.line, server.within_s = breaks, Line(), within_s
 
 
-def suite_of(check: Check) -> str:
+def suite_of(check: ConformanceCheck) -> str:
     return check.profile if check.profile in BREAKS else "server"

@@ -9,7 +9,7 @@ import sys
 import threading
 from concurrent.futures import Future
 
-from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.frontends.lsp.lifecycle import LspServer
 from oh_daemon.jsonrpc.dispatch import Json, RequestContext
 from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.jsonrpc.main_loop import Service
@@ -56,7 +56,7 @@ class EchoServer:
             on_lost_frame=lambda head: self._lost_uris.append(head[:80].decode()),
             stop=lambda _left_s: self._stop(),
         )
-        self._server = Server(claim_stdio(), lambda _server, _facts: [service])
+        self._server = LspServer(claim_stdio(), lambda _server, _facts: [service])
 
     def run(self) -> int:
         return self._server.run()

@@ -1,7 +1,7 @@
 """A client without any LSP library, so that it can send what no library would.
 
-Beside what a `Connection` checks, it counts the answers per id. `close` (or leaving the context)
-says what went wrong, also that a process outlived the daemon.
+Beside what a `ServerConnection` checks, it counts the answers per id. `close` (or leaving the
+context) says what went wrong, also that a process outlived the daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, cast
 
-from oh_daemon.conformance.connection import Connection
+from oh_daemon.conformance.connection import ServerConnection
 from oh_daemon.conformance.rpc_process import WITHIN_S, Json
 
 Popen = Callable[..., subprocess.Popen[bytes]]
@@ -26,7 +26,7 @@ SURVIVORS_WITHIN_S = 60.0
 """The promise is two seconds, but a process that was really left behind outlives any deadline."""
 
 
-class RawClient(Connection):
+class RawClient(ServerConnection):
     """One daemon process and the client's end of its pipes. Any thread may send and wait."""
 
     def __init__(

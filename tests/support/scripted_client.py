@@ -3,12 +3,12 @@
 import subprocess
 from pathlib import Path
 
-from oh_daemon.conformance.connection import Connection
+from oh_daemon.conformance.connection import ServerConnection
 from oh_daemon.conformance.rpc_process import Json, NoAnswer
 
 pipe = subprocess.PIPE
 process = subprocess.Popen(["oh-daemon", "--stdio"], stdin=pipe, stdout=pipe, stderr=pipe)
-server = Connection(process)
+server = ServerConnection(process)
 document: Json = {"uri": (Path.cwd() / "a.py").as_uri(), "version": 1}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.features.mcp.servers import Confinement, McpServers
+from oh_daemon.features.mcp.servers import Confinement, ServerPool
 from oh_daemon.features.network.command_network import PROXY_URL
 from oh_daemon.features.network.host_consent import BROWSER
 from oh_daemon.kernel.conversation import Conversation
@@ -56,7 +56,7 @@ class Browser(Feature):
 
     def __init__(
         self,
-        mcp: McpServers,
+        mcp: ServerPool,
         settings: Callable[[], Settings],
         refusal: Callable[[], str | None],
         cwd: Path,

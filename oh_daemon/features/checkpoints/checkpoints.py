@@ -71,7 +71,7 @@ class FileBlob:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FileDifference:
     """A file that differs between two checkpoints; None means no file."""
 
     path: Path
@@ -165,9 +165,9 @@ class Checkpoints(Feature):
         file_text = parse_text(self.contents([blob.oid]).get(blob.oid, b"")) if blob else None
         return file_text is not None and with_newlines(file_text.text) == with_newlines(text)
 
-    def differences(self, before: Trees, after: Trees) -> list[Difference]:
+    def differences(self, before: Trees, after: Trees) -> list[FileDifference]:
         """Return the files that changed in between. Raises `ToolError`."""
-        changes: list[Difference] = []
+        changes: list[FileDifference] = []
         for uri in before.keys() & after.keys():
             root, old, new = path_from_uri(uri), before[uri], after[uri]
             if root is not None and old != new:
@@ -319,7 +319,7 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def _parse_differences(root: Path, output: bytes) -> Iterator[Difference]:
+def _parse_differences(root: Path, output: bytes) -> Iterator[FileDifference]:
     fields = output.split(b"\0")
     for head, name in zip(fields[::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = head.decode().lstrip(":").split(" ")
@@ -327,7 +327,7 @@ def _parse_differences(root: Path, output: bytes) -> Iterator[Difference]:
             None if not oid.strip("0") else FileBlob(mode, oid)
             for mode, oid in ((old_mode, old), (new_mode, new))
         ]
-        yield Difference(root / os.fsdecode(name), *sides)
+        yield FileDifference(root / os.fsdecode(name), *sides)
 
 
 def _parse_contents(output: bytes) -> Iterator[tuple[str, bytes]]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.condensation.plan import (
-    Plan,
+    CondensationPlan,
     plan_cut,
     plan_excerpts,
     plan_pruning,
@@ -157,7 +157,9 @@ class Condensation:
             item_start = CondensationItem(id=new_id(), status="cancelled", reason="hook")
             journal.append(e.ItemCompleted(item=item_start))
 
-    def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
+    def _carry_out(
+        self, plan: CondensationPlan, model: Model, cancel: CancelToken, reason: Reason
+    ) -> bool:
         if not self._before(cancel):
             return False
         journal = self._journal
@@ -198,7 +200,7 @@ class Condensation:
         self._context.messages(journal.state.items)
 
     def _summarize(
-        self, plan: Plan, model: Model, cancel: CancelToken
+        self, plan: CondensationPlan, model: Model, cancel: CancelToken
     ) -> tuple[str | None, list[Contract]]:
         """Return the summary, None if the model gives none, and the events that go with it."""
         journal = self._journal

@@ -37,7 +37,7 @@ _CAPS = (8_000, 2_000, 500, 120)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CondensationPlan:
     """A cut to make, and the items before it that a summary must cover."""
 
     history_cut: HistoryCut
@@ -46,7 +46,7 @@ class Plan:
     """The previous summary, which the new one must include."""
 
 
-def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Plan | None:
+def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> CondensationPlan | None:
     """Plan to leave out long results of older steps, failures only if successes are not enough.
 
     None when that makes too little room.
@@ -60,7 +60,7 @@ def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Plan | None:
             history_cut, pruned=history_cut.pruned_ids.union(item["id"] for item in candidates)
         )
         if pruned_cut != history_cut and _size_after(pruned_cut, items) <= _ENOUGH * view_chars:
-            return Plan(pruned_cut)
+            return CondensationPlan(pruned_cut)
     return None
 
 
@@ -70,7 +70,7 @@ def plan_cut(
     *,
     share: float = _SHARE_OF_LAST_STEPS,
     worth: float = _WORTH_A_SUMMARY,
-) -> Plan | None:
+) -> CondensationPlan | None:
     """Plan to keep the last steps only, which have at most this share of the present size.
 
     None when there is nothing before them, or not enough that it is worth a summary.
@@ -88,10 +88,10 @@ def plan_cut(
     longer_cut = HistoryCut(
         later.start, history_cut.pruned_ids & stays, None, limits, history_cut.window
     )
-    return Plan(longer_cut, items[history_cut.start : later.start], history_cut.summary)
+    return CondensationPlan(longer_cut, items[history_cut.start : later.start], history_cut.summary)
 
 
-def plan_excerpts(items: Sequence[plain.Item], excess: int, window: int) -> Plan | None:
+def plan_excerpts(items: Sequence[plain.Item], excess: int, window: int) -> CondensationPlan | None:
     """Plan to show so many characters less of the last answer's results, which share what is left.
 
     None when they are as short as they can be.
@@ -107,7 +107,7 @@ def plan_excerpts(items: Sequence[plain.Item], excess: int, window: int) -> Plan
     limits = {name: limit for name, size in results.items() if size > limit}
     limits = {**history_cut.limits, **limits}
     return (
-        Plan(replace(history_cut, limits=limits, window=window))
+        CondensationPlan(replace(history_cut, limits=limits, window=window))
         if limits != history_cut.limits
         else None
     )

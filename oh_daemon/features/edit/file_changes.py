@@ -21,7 +21,7 @@ from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.hunks import Part, Rewrite, Wanted, hunks_of
+from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted, hunks_of
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import printable, uri_from_path
@@ -148,7 +148,7 @@ class FileChanges:
             if hunks == hunks_by_path[step.path]:
                 choice.append(step)
             elif hunks and isinstance(step.change, Replace | Insert | Hunks | Rewrite):
-                part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
+                part = PartialChange(step.change, tuple(hunk.hunk for hunk in hunks))
                 after = self._documents.plan(step.path, part).after
                 choice.append(replace(step, change=part, after=after))
         return choice
@@ -156,7 +156,9 @@ class FileChanges:
     def _describe_edit(self, step: Step, edit: EditDone) -> str:
         change = _shown_change(step, edit.change)
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
-        where = _lines_named(step) if isinstance(step.change, Replace | Hunks | Part) else ""
+        where = (
+            _lines_named(step) if isinstance(step.change, Replace | Hunks | PartialChange) else ""
+        )
         name = f"{self._folders.name(step.path)}{where}"
         row = f"{verb} {name}: +{change.added} -{change.removed} lines."
         # A line number is easily off by one; the lines around the inserted text reveal that.

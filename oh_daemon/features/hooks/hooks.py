@@ -65,7 +65,7 @@ class HookRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """The combined answer of an event's hooks: the strictest decision, and all that they add."""
 
     decision: Decision = ""
@@ -78,10 +78,10 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     """For the user."""
 
-    def join(self, other_outcome: Outcome) -> Outcome:
+    def join(self, other_outcome: HookOutcome) -> HookOutcome:
         is_stricter = _STRICTNESS.index(other_outcome.decision) > _STRICTNESS.index(self.decision)
         stricter = other_outcome if is_stricter else self
-        return Outcome(
+        return HookOutcome(
             stricter.decision,
             stricter.reason,
             other_outcome.updated_input if self.updated_input is None else self.updated_input,
@@ -189,7 +189,7 @@ class HookPoints:
         self._notify(f"A hook kept older steps: {outcome.stop or outcome.reason}")
         return False
 
-    def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> Outcome:
+    def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> HookOutcome:
         """Return what hooks say about an action, each asked once; log arguments they rewrite."""
         names = tool_names(tool.spec.name, item["args"])
         past_commands = self._commands_by_action.setdefault(item["id"], set())
@@ -206,8 +206,8 @@ class HookPoints:
         return outcome
 
     def _rewrite(
-        self, item: plain.ToolItem, tool: Tool, outcome: Outcome, new_args: Json
-    ) -> Outcome:
+        self, item: plain.ToolItem, tool: Tool, outcome: HookOutcome, new_args: Json
+    ) -> HookOutcome:
         args = rewrite_args(item["args"], new_args, list(tool.spec.input_schema["properties"]))
         problem = schema_problem(tool.spec, args)
         try:
@@ -255,7 +255,7 @@ class HookPoints:
         *names: str,
         past_commands: set[str] | None = None,
         notes: bool = True,
-    ) -> Outcome:
+    ) -> HookOutcome:
         """Run the hooks of an event that are not of `past_commands`, and log what they add."""
         past_commands = set() if past_commands is None else past_commands
         matches = matching(self._hooks.table(), event, *names)
@@ -267,12 +267,12 @@ class HookPoints:
             (hook.command for (hook, _), may_run in hooks_and_consent if may_run is None), None
         )
         if undecided_command is not None and event in _GUARDS:
-            return Outcome(
+            return HookOutcome(
                 "deny", f"{undecided_command!r} is new or changed, and nobody said that it may run"
             )
         hooks = [hook for hook, may_run in hooks_and_consent if may_run]
         if not hooks:
-            return Outcome()
+            return HookOutcome()
         past_commands.update(hook.command for hook, _ in hooks)
         state = self._journal.state
         payload = {
@@ -312,9 +312,9 @@ def matching(table: HookTable, event: HookEvent, *names: str) -> list[Hook]:
     ]
 
 
-def combine_runs(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun]) -> Outcome:
+def combine_runs(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun]) -> HookOutcome:
     """Return what hooks say together, given how each of them ended."""
-    outcome = Outcome()
+    outcome = HookOutcome()
     for (_, scope), run in zip(hooks, runs, strict=True):
         outcomes = read_outcome(event, run)
         if scope == "project" and outcomes.decision == "allow":
@@ -323,33 +323,35 @@ def combine_runs(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun
     return outcome
 
 
-def read_outcome(event: HookEvent, run: HookRun) -> Outcome:
+def read_outcome(event: HookEvent, run: HookRun) -> HookOutcome:
     """Return what the exit code and the output of one hook mean."""
     if run.exit_code == _BLOCKED:
-        return Outcome("deny", run.stderr.strip() or f"the hook {run.command!r} says no")
+        return HookOutcome("deny", run.stderr.strip() or f"the hook {run.command!r} says no")
     if run.exit_code != 0:
         why = "took too long" if run.exit_code is None else f"ended with {run.exit_code}"
         first_lines = run.stderr.strip().splitlines()[:1]
         warning = ": ".join([f"The {event} hook {run.command!r} {why}", *first_lines])
-        return Outcome(warnings=(warning,))
+        return HookOutcome(warnings=(warning,))
     text = run.stdout.strip()
     if not text.startswith("{"):
         is_context = event in {"SessionStart", "UserPromptSubmit"}
-        return Outcome(context=text if is_context else "")
+        return HookOutcome(context=text if is_context else "")
     try:
         return _read_answer(well_formed_data(json.loads(text)))
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
-        return Outcome(warnings=(f"The {event} hook {run.command!r} gave no valid JSON: {exc}",))
+        return HookOutcome(
+            warnings=(f"The {event} hook {run.command!r} gave no valid JSON: {exc}",)
+        )
 
 
-def _read_answer(answer: Json) -> Outcome:
+def _read_answer(answer: Json) -> HookOutcome:
     specific = cast("Json", answer.get("hookSpecificOutput") or {})
     old = {"block": "deny", "approve": "allow"}.get(answer.get("decision", ""), "")
     decision = specific.get("permissionDecision") or old
     new_input = cast("Json | None", specific.get("updatedInput"))
     message = answer.get("systemMessage")
     goes_on = answer.get("continue", True)
-    return Outcome(
+    return HookOutcome(
         decision if decision in _STRICTNESS else "",
         str(specific.get("permissionDecisionReason") or answer.get("reason") or ""),
         new_input if isinstance(new_input, dict) else None,

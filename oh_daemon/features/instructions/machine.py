@@ -33,7 +33,7 @@ _REFTABLE = ".invalid"
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RepositoryHead:
     """Where a repository is: on a `branch`, or on none."""
 
     branch: str
@@ -59,7 +59,7 @@ class Machine(Feature):
         self._environment = environment
         self._spawner = spawner
         self._is_trusted = is_trusted
-        self._head: Head | None = None
+        self._head: RepositoryHead | None = None
         """Where the repository was when git was asked the last time."""
         self._git = ""
         self._facts_once: Mapping[str, str] = {}
@@ -107,7 +107,7 @@ class Machine(Feature):
             {"git": self._git} if self._git else {}
         )
 
-    def _ask_git(self, folder: Path, head: Head) -> None:
+    def _ask_git(self, folder: Path, head: RepositoryHead) -> None:
         env = {**clean_env_without_git(self._environment), "LC_ALL": "C"}
         try:
             answer = self._spawner.run(_STATUS, cwd=folder, timeout_s=_GIT_DEADLINE_S, env=env)
@@ -155,7 +155,7 @@ def _platform() -> str:
     return match[1] if match else "Linux"
 
 
-def find_head(folder: Path) -> Head | None:
+def find_head(folder: Path) -> RepositoryHead | None:
     """Return what the files of git say of the repository of a folder; None without one."""
     for place in (folder, *folder.parents):
         git_path = place / ".git"
@@ -168,7 +168,9 @@ def find_head(folder: Path) -> Head | None:
         name = _read(own / "HEAD").partition("ref: ")[2].strip()
         branch = name.removeprefix("refs/heads/")
         is_born = (common_dir / name).is_file() or (common_dir / "packed-refs").is_file()
-        return Head(printable(branch), has_commits=not name or is_born or branch == _REFTABLE)
+        return RepositoryHead(
+            printable(branch), has_commits=not name or is_born or branch == _REFTABLE
+        )
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.isolation.isolated_files import IsolatedFiles, Waiting
+from oh_daemon.features.isolation.isolated_files import IsolatedFiles, PendingFiles
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.pending_changes.apply import ApplyTool, plan_text
 from oh_daemon.kernel.conversation import Conversation
@@ -164,15 +164,15 @@ class IsolatedChanges:
             self.keep.take_out(pending.git_names)
         return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, uris)
 
-    def _by_uri(self, pending: Waiting) -> dict[str, _WaitingFile]:
+    def _by_uri(self, pending: PendingFiles) -> dict[str, _WaitingFile]:
         return {each.change.uri: each for each in self._changes(pending.changes)}
 
-    def _repositories(self, pending: Waiting) -> frozenset[str]:
+    def _repositories(self, pending: PendingFiles) -> frozenset[str]:
         """Return the URIs by which people can mean what git did."""
         return frozenset((*_shown_commits(pending), *map(self._uri, pending.git_names)))
 
     def _apply_git(
-        self, pending: Waiting, missing_folders: Sequence[Path], *, asks: bool
+        self, pending: PendingFiles, missing_folders: Sequence[Path], *, asks: bool
     ) -> str | None:
         """Land commits and the like, if all files have landed whole; return why not."""
         if missing_folders:
@@ -309,7 +309,7 @@ def _review_event(decision: Literal["accepted", "reverted"], change: FileChange)
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
 
 
-def _shown_commits(pending: Waiting) -> frozenset[str]:
+def _shown_commits(pending: PendingFiles) -> frozenset[str]:
     """Return the URIs of the repositories in which git did what lands."""
     return frozenset(row.repository for each in pending.git.repositories for row in each.shown)
 

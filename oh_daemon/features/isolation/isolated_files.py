@@ -21,7 +21,7 @@ CHANGES_APART = "it changes only what the isolated conversation keeps apart"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingFiles:
     """What differs from what the conversation began with, by real path."""
 
     changes: Mapping[Path, FileChange] = field(default_factory=dict[Path, FileChange])
@@ -57,7 +57,7 @@ class IsolatedFiles(Protocol):
         """Note what a command or an edit has changed."""
         ...
 
-    def pending_changes(self, documents: Documents) -> Waiting: ...
+    def pending_changes(self, documents: Documents) -> PendingFiles: ...
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         """Let the conversation have the disk's content of these again."""
@@ -76,7 +76,7 @@ class IsolatedFiles(Protocol):
         ...
 
 
-class Notes:
+class IsolationState:
     """What is noted of a conversation in a folder of ours: contents by hash, and one JSON file."""
 
     def __init__(self, place: Path, name: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.features.isolation.isolated_files import Notes, Waiting
+from oh_daemon.features.isolation.isolated_files import IsolationState, PendingFiles
 from oh_daemon.features.pending_changes.changed_files import (
     MAX_BYTES,
     Layers,
@@ -76,7 +76,7 @@ class IsolatedOverlay:
         self._place = place
         self._lock = threading.RLock()
         self._layers = Layers(overlay, host, folders)
-        self._notes = Notes(place, _NOTES)
+        self._notes = IsolationState(place, _NOTES)
         self._record = self._notes.load(_parse_record)
 
     def open_root(self, folder: Path, documents: Documents) -> int:
@@ -98,7 +98,7 @@ class IsolatedOverlay:
         with self._lock:
             self._note_changes()
 
-    def pending_changes(self, documents: Documents) -> Waiting:
+    def pending_changes(self, documents: Documents) -> PendingFiles:
         with self._lock:
             return self._pending_changes(documents)
 
@@ -199,7 +199,7 @@ class IsolatedOverlay:
         sha256 = None if data is None else self._notes.put(data)
         return _Base(before.kind, before.mode, sha256, before.size)
 
-    def _pending_changes(self, documents: Documents) -> Waiting:
+    def _pending_changes(self, documents: Documents) -> PendingFiles:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         rows = self._note_changes()
         for folder, collection in rows:
@@ -219,7 +219,7 @@ class IsolatedOverlay:
                 )
         of_git = [(folder, collection.git) for folder, collection in rows if collection.git]
         names = {folder: [each.name for each in entries] for folder, entries in of_git}
-        return Waiting(changes, left_out, self._git_planned(of_git, documents), names)
+        return PendingFiles(changes, left_out, self._git_planned(of_git, documents), names)
 
     def _git_planned(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], documents: Documents

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from oh_daemon.features.isolation.isolated_files import Notes, Waiting
+from oh_daemon.features.isolation.isolated_files import IsolationState, PendingFiles
 from oh_daemon.features.pending_changes.changed_files import (
     MAX_BYTES,
     content,
@@ -76,7 +76,7 @@ class Worktree:
         self._folders = folders
         self._place = place
         self._lock = threading.RLock()
-        self._notes = Notes(place, _NOTES)
+        self._notes = IsolationState(place, _NOTES)
         self._trees = self._notes.load(_parse_trees)
 
     @property
@@ -121,7 +121,7 @@ class Worktree:
 
     def end(self, documents: Documents) -> None: ...
 
-    def pending_changes(self, documents: Documents) -> Waiting:
+    def pending_changes(self, documents: Documents) -> PendingFiles:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         with self._lock:
             for tree in self._current().trees:
@@ -137,7 +137,7 @@ class Worktree:
                         left_out[path] = why
                     else:
                         changes[path] = describe_change(documents, path, change, before, after)
-        return Waiting(changes, left_out)
+        return PendingFiles(changes, left_out)
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         with self._lock:

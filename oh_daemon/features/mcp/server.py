@@ -48,7 +48,7 @@ class RunOnLoop(Protocol):
     def __call__(self, coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T: ...
 
 
-class Server:
+class McpServer:
     """A configured server; `start` connects it, `stop` ends it."""
 
     def __init__(

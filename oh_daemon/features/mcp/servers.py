@@ -12,7 +12,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.mcp.connections import Prepare, ServerEnvironment
 from oh_daemon.features.mcp.offer import SelectedTool
-from oh_daemon.features.mcp.server import RunOnLoop, Server
+from oh_daemon.features.mcp.server import McpServer, RunOnLoop
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.notices import warn
@@ -40,7 +40,7 @@ _NAME = "mcp_resource"
 class ResourceTool:
     """Lists or reads resources of these servers; tools for the same servers compare equal."""
 
-    servers: Mapping[str, Server]
+    servers: Mapping[str, McpServer]
     run_on_loop: RunOnLoop
 
     @property
@@ -106,7 +106,7 @@ class Confinement:
     """Waits after a call for what the user is asked; returns a line for the model about it."""
 
 
-class McpServers:
+class ServerPool:
     """The servers that the settings name, brought up to date whenever an agent starts."""
 
     def __init__(
@@ -119,7 +119,7 @@ class McpServers:
         self._settings = settings
         self._surroundings = surroundings
         self._condition = threading.Condition()
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, McpServer] = {}
         self._enabled_by_name: dict[str, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called on the io loop whenever the status or tools of a server change."""
@@ -141,10 +141,10 @@ class McpServers:
         settings: Callable[[], Mapping[str, McpServerSettings]],
         cwd: Path,
         prepare: Prepare | None = None,
-    ) -> McpServers:
+    ) -> ServerPool:
         """Return servers that the caller names and closes, such as those of skills."""
         around = replace(self._surroundings, cwd=cwd, prepare=prepare)
-        return McpServers(self.run_on_loop, settings, around)
+        return ServerPool(self.run_on_loop, settings, around)
 
     def begin(self) -> None:
         """Start servers that the settings name, end the others; do not wait for the starts."""
@@ -158,7 +158,7 @@ class McpServers:
         while old := [n for n, s in self._servers.items() if settings_by_name.get(n) != s.settings]:
             await self._servers.pop(old[0]).stop()
         for name in settings_by_name.keys() - self._servers.keys():
-            server = Server(name, settings_by_name[name], self._surroundings, self._notify)
+            server = McpServer(name, settings_by_name[name], self._surroundings, self._notify)
             self._servers[name] = server
             if self._enabled_by_name.get(name, server.settings.enabled):
                 await server.start()
@@ -189,7 +189,7 @@ class McpServers:
         )
         return sorted(tools, key=lambda tool: tool.spec.name)
 
-    def readable(self) -> dict[str, Server]:
+    def readable(self) -> dict[str, McpServer]:
         """Return the servers that have resources, by name."""
         servers = list(self._servers.values())
         return {server.name: server for server in servers if server.has_resources}
@@ -239,7 +239,7 @@ class McpServers:
             raise UserError(f"the MCP server {name!r} is left out: {server.info.error}")
         return server.info
 
-    def _require_server(self, name: str) -> Server:
+    def _require_server(self, name: str) -> McpServer:
         self.begin()
         if name not in self._servers:
             names = ", ".join(sorted(self._servers)) or "none is set"
@@ -267,7 +267,7 @@ class McpServers:
 class ServerTools(Feature):
     """The tools of all MCP servers that one conversation uses."""
 
-    def __init__(self, sources: Sequence[McpServers]) -> None:
+    def __init__(self, sources: Sequence[ServerPool]) -> None:
         """Of two tools with one name, that of the later source counts."""
         self._sources = sources
         self.latest: Sequence[Tool] = ()
@@ -289,7 +289,7 @@ class ServerTools(Feature):
                 warn(conversation.journal, caveat)
 
 
-def _caveats_of(source: McpServers, server: McpServerInfo) -> Iterator[Caveat]:
+def _caveats_of(source: ServerPool, server: McpServerInfo) -> Iterator[Caveat]:
     name = f"The MCP server {server.name!r}"
     if server.status == "running" and source.caveat is not None:
         yield source.caveat
@@ -304,7 +304,7 @@ class McpTool:
     """A tool of a server; tools from the same listing compare equal."""
 
     offered: SelectedTool
-    server: Server
+    server: McpServer
     run_on_loop: RunOnLoop
     confinement: Confinement | None = None
 

@@ -22,7 +22,7 @@ from oh_daemon.kernel.ports import Json, ModelRequest
 from oh_daemon.protocol.llm import LLMSettings
 
 
-class Part(NamedTuple):
+class MessageGroup(NamedTuple):
     """Some of a request's messages, one after the other."""
 
     messages: Sequence[Json]
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One request to a model, with all that decides how it is written."""
 
     request: ModelRequest
@@ -39,7 +39,7 @@ class Call:
     can: Capabilities
     provider: Provider | None = None
     """None when only litellm knows the provider."""
-    part: Part | None = None
+    part: MessageGroup | None = None
     """What to write of the messages, unless all; see `encoded_body`."""
 
     @property
@@ -66,8 +66,8 @@ class Call:
         return in_order(prepared, self.can.rules)
 
     @property
-    def _part(self) -> Part:
-        return self.part or Part(self.request.messages, is_start=True, is_end=True)
+    def _part(self) -> MessageGroup:
+        return self.part or MessageGroup(self.request.messages, is_start=True, is_end=True)
 
     @property
     def tools(self) -> Sequence[Json]:
@@ -107,7 +107,7 @@ class Dialect:
     """What follows the provider's address, as in `/chat/completions`."""
     headers: Callable[[str | None], dict[str, str]]
     """From the key; `content-type` and the user's own headers are added by the transport."""
-    body: Callable[[Call], Json]
+    body: Callable[[ModelCall], Json]
     """The whole JSON body, with the settings' `extra_body`."""
     field: str
     """The field of the body that has the messages, but for the system prompt in some dialects.
@@ -149,7 +149,7 @@ class EncodedMessages:
         self._messages: Sequence[Json] = ()
         self._pieces: list[_Piece] = []
 
-    def pieces(self, call: Call, write: Callable[[Part], bytes]) -> list[bytes]:
+    def pieces(self, call: ModelCall, write: Callable[[MessageGroup], bytes]) -> list[bytes]:
         """Return what comes after the system prompt, of which only new messages are written."""
         messages, before, n_same = call.request.messages, self._messages, 0
         form = call.effort, call.can.rules
@@ -171,7 +171,7 @@ class EncodedMessages:
                 end, earlier = bounds[max(min(n + _MOST_RUNS, len(bounds) - 2), n + 1)], None
             new = messages[start:end]
             if earlier is None or not all(map(is_, new, before[start:end])):
-                earlier = _Piece(start, end, write(Part(new)))
+                earlier = _Piece(start, end, write(MessageGroup(new)))
             pieces.append(earlier)
             n = places[end]
         self._form, self._messages, self._pieces = form, messages, pieces
@@ -183,22 +183,22 @@ class EncodedMessages:
         return n_before, self._pieces[n_before].start if self._pieces else len(self._messages)
 
 
-def encoded_body(dialect: Dialect, call: Call, cache: EncodedMessages) -> bytes:
+def encoded_body(dialect: Dialect, call: ModelCall, cache: EncodedMessages) -> bytes:
     """Return the body; what was encoded for the conversation's last request is used again."""
     messages, name = call.request.messages, dialect.field
     if messages[0]["role"] != "system" or name in call.settings.extra_body:
         return encode_body(dialect.body(call))
 
-    def write(part: Part) -> bytes:
+    def write(part: MessageGroup) -> bytes:
         request = replace(call.request, tools=())
         items = dialect.body(replace(call, request=request, part=part))[name]
         return encode_body(items)[1:-1]
 
-    fields = dialect.body(replace(call, part=Part(messages[:1], is_start=True)))
+    fields = dialect.body(replace(call, part=MessageGroup(messages[:1], is_start=True)))
     pieces = [encode_body(fields.pop(name))[1:-1], *cache.pieces(call, write)]
     if call.can.quirks.wants_cache_marks:
         n_before, start = cache.last(_MARKED_PIECES)
-        pieces[1 + n_before :] = [write(Part(messages[start:], is_end=True))]
+        pieces[1 + n_before :] = [write(MessageGroup(messages[start:], is_end=True))]
     return b'%b,"%b":[%b]}' % (
         encode_body(fields)[:-1],
         name.encode(),

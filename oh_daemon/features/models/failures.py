@@ -56,7 +56,7 @@ _TRANSIENT = frozenset({408, 409, 425})
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """What is known about a failed call; without a status the provider sent no response."""
 
     text: str
@@ -64,7 +64,7 @@ class Failure:
     headers: Mapping[str, str] | None = None
 
 
-def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
+def explain(failure: CallFailure, settings: LLMSettings) -> e.ModelError:
     """Return the error to raise. Of 4xx, only 408, 409, 425 and 429 with quota are retryable."""
     status, text = failure.status, failure.text
     where = settings.base_url or "the provider"

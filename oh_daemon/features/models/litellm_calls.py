@@ -22,8 +22,8 @@ from typing import IO
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.models.attempts import AttemptDeadlines
 from oh_daemon.features.models.chat import CHAT, chat_fields
-from oh_daemon.features.models.dialect import Call, Dialect, without_none
-from oh_daemon.features.models.failures import Failure, explain, no_responses
+from oh_daemon.features.models.dialect import Dialect, ModelCall, without_none
+from oh_daemon.features.models.failures import CallFailure, explain, no_responses
 from oh_daemon.features.models.responses import RESPONSES, responses_fields
 from oh_daemon.features.models.stream_events import read_events
 from oh_daemon.kernel.ports import Json
@@ -32,7 +32,7 @@ from oh_daemon.protocol.llm import LLMSettings
 
 
 def litellm_chunks(
-    call: Call, *, finds_key: bool, cancel: CancelToken, patience: AttemptDeadlines
+    call: ModelCall, *, finds_key: bool, cancel: CancelToken, patience: AttemptDeadlines
 ) -> Generator[Json]:
     """Yield the answer's chunks in OpenAI's form. Raises `ModelError`, or `Cancelled` at once.
 
@@ -68,7 +68,7 @@ def _chunks(messages: Iterator[Json], dialect: Dialect, settings: LLMSettings) -
 def _explain_errors(messages: Iterator[Json], settings: LLMSettings) -> Iterator[Json]:
     for message in messages:
         if "failure" in message:
-            raise explain(Failure(**message["failure"]), settings)
+            raise explain(CallFailure(**message["failure"]), settings)
         if "bug" in message:
             explanation = (
                 f"litellm could not make this call to {settings.model!r}: {message['bug']}"

@@ -30,14 +30,14 @@ from oh_daemon.features.models.capabilities import (
 )
 from oh_daemon.features.models.chat import CHAT
 from oh_daemon.features.models.dialect import (
-    Call,
     Dialect,
     EncodedMessages,
+    ModelCall,
     encode_body,
     encoded_body,
 )
 from oh_daemon.features.models.failures import (
-    Failure,
+    CallFailure,
     explain,
     is_refusal,
     no_responses,
@@ -178,7 +178,7 @@ class RemoteModel:
         caveat = Caveat("requestChanged", title, about="tools")
         return replace(answer, caveats=(*answer.caveats, caveat))
 
-    def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> Call:
+    def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> ModelCall:
         """Return the request as the model takes it, whatever is in the conversation."""
         settings, can = self._settings, self._capabilities
         for relief in reliefs:
@@ -190,7 +190,7 @@ class RemoteModel:
                 settings = settings.model_copy(update={relief.without_setting: None})
         messages = with_ends(within_images(request.messages, can.rules))
         provider = find_provider(settings, price_table())
-        return Call(replace(request, messages=messages), settings, can, provider)
+        return ModelCall(replace(request, messages=messages), settings, can, provider)
 
     def _with_written_calls(self, answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
         """Return the answer with the calls in its text as calls, if the model makes them so."""
@@ -220,13 +220,15 @@ class RemoteModel:
             raise error
 
     def _chunks(
-        self, call: Call, cancel: CancelToken, patience: AttemptDeadlines
+        self, call: ModelCall, cancel: CancelToken, patience: AttemptDeadlines
     ) -> Generator[Json]:
         if call.provider is None:
             return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
         return self._direct_chunks(call, call.provider, Waiter(cancel, patience.left_s))
 
-    def _direct_chunks(self, call: Call, provider: Provider, waiter: Waiter) -> Generator[Json]:
+    def _direct_chunks(
+        self, call: ModelCall, provider: Provider, waiter: Waiter
+    ) -> Generator[Json]:
         """Yield the chunks of the answer to a request of our own over HTTP."""
         dialect = _dialect_of(call, provider)
         address = provider.address_for(self._settings, os.environ)
@@ -239,9 +241,9 @@ class RemoteModel:
                 yield from dialect.chunks(read_events(kind, response.pieces(), self._settings))
         except (OSError, HTTPException) as exc:
             # Not `from exc`: a cause is shown in logs, with what it holds.
-            raise explain(Failure(reason_of(exc)), self._settings) from None
+            raise explain(CallFailure(reason_of(exc)), self._settings) from None
 
-    def _body(self, call: Call, dialect: Dialect) -> bytes:
+    def _body(self, call: ModelCall, dialect: Dialect) -> bytes:
         history = call.request.history
         if history is None:
             return encode_body(dialect.body(call))
@@ -290,7 +292,7 @@ _DIALECTS: Mapping[str, Dialect] = {"anthropic": ANTHROPIC, "chat": CHAT, "respo
 _MAX_REFUSAL_BYTES = 1 << 20
 
 
-def _dialect_of(call: Call, provider: Provider) -> Dialect:
+def _dialect_of(call: ModelCall, provider: Provider) -> Dialect:
     if provider.dialect != "chat":
         return _DIALECTS[provider.dialect]
     if call.can.api == "responses" and not provider.has_responses:
@@ -311,4 +313,4 @@ def _require_success(response: Response, settings: LLMSettings) -> None:
         if len(body) > _MAX_REFUSAL_BYTES:
             break
     text = body.decode("utf-8", "replace").strip() or response.reason
-    raise explain(Failure(text, response.status, response.headers), settings)
+    raise explain(CallFailure(text, response.status, response.headers), settings)

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from oh_daemon.features.models.decoded import as_object, objects_in
-from oh_daemon.features.models.failures import Failure, explain, not_a_stream, unreachable
+from oh_daemon.features.models.failures import CallFailure, explain, not_a_stream, unreachable
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import LLMSettings
 
@@ -132,12 +132,12 @@ def broken_event() -> Exception:
     return unreachable("the model's stream holds a broken event")
 
 
-def _failure_in(error: Any) -> Failure:
+def _failure_in(error: Any) -> CallFailure:
     """Read an error that a server reports inside a stream, after its status 200."""
     if not isinstance(error, dict):
-        return Failure(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+        return CallFailure(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
     fields: Json = error  # pyright: ignore[reportUnknownVariableType] - decoded JSON.
     code = fields.get("code") or fields.get("type")
     status = _STATUS_OF_CODE.get(str(code), HTTPStatus.INTERNAL_SERVER_ERROR)
     text = str(fields.get("message") or fields)
-    return Failure(text, code if code in _ERROR_STATUSES else status)
+    return CallFailure(text, code if code in _ERROR_STATUSES else status)

@@ -17,7 +17,7 @@ from functools import partial
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import Host, Reach
 from oh_daemon.features.network.host_consent import HostConsent, HostQuestion
-from oh_daemon.features.network.proxy import Proxy, Server, Streams, relay
+from oh_daemon.features.network.proxy import ListenerConnections, NetworkProxy, Streams, relay
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.protocol.daemon_messages import OpenPort
@@ -55,14 +55,14 @@ class OverlayNetwork:
         report: Callable[[str, Sequence[OpenPort]], None] = lambda _id, _ports: None,
     ) -> None:
         """`environment` may name the user's own proxy; `tell` takes a conversation's open ports."""
-        self._proxy = Proxy(self._decide, environment)
+        self._proxy = NetworkProxy(self._decide, environment)
         self._report = report
         self.members: dict[Shells, HostConsent] = {}
         """Those who run commands in the view."""
         self._overlay: OverlaySandbox | None = None
-        self._inside: dict[int, Server] = {}
+        self._inside: dict[int, ListenerConnections] = {}
         """What we listen on in the view, by port."""
-        self._forwards: dict[int, tuple[Server, int]] = {}
+        self._forwards: dict[int, tuple[ListenerConnections, int]] = {}
         """Ports of the view with what listens for them outside, and where."""
         self._ports: frozenset[int] = frozenset()
         self._watch: asyncio.Task[None] | None = None
@@ -140,7 +140,7 @@ class OverlayNetwork:
             raise OSError(errno.ENETDOWN, "it has ended")
         listener = self._overlay.socket(socket.AF_INET, port)
         listener.listen(128)
-        server = self._inside[port] = Server(serve)
+        server = self._inside[port] = ListenerConnections(serve)
         run_on_loop(server.start(listener), CancelToken())
 
     # On the loop
@@ -200,9 +200,9 @@ class OverlayNetwork:
         for consent in [*self.members.values()]:
             self._report(consent.conversation_id, self.ports())
 
-    async def _forward(self, port: int) -> tuple[Server, int]:
+    async def _forward(self, port: int) -> tuple[ListenerConnections, int]:
         listener = _free_listener(port)
-        server = Server(partial(self._serve_inside, port))
+        server = ListenerConnections(partial(self._serve_inside, port))
         await server.start(listener)
         return server, int(listener.getsockname()[1])
 

@@ -40,7 +40,7 @@ class _Request:
     headers: bytes = b""
 
 
-class Proxy:
+class NetworkProxy:
     """Serves one view."""
 
     def __init__(self, decide: Decide, environment: Mapping[str, str]) -> None:
@@ -231,7 +231,7 @@ IDLE_S = 900.0
 _PIECE_BYTES = 1 << 16
 
 
-class Server:
+class ListenerConnections:
     """The connections to one listening socket. Used on the loop only."""
 
     def __init__(self, serve: Callable[[Streams], Awaitable[None]]) -> None:

@@ -355,7 +355,7 @@ def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:
 
 
 def _row(change: FileChange, name: str) -> str:
-    verb = {"add": "Created", "delete": "Deleted", "modify": "Changed"}[change.op]
+    verb = {"add": "Created", "delete": "Deleted", "modify": "PatchedFile"}[change.op]
     what = {"bytes": "", "link": " (a link)", "folder": " (a folder)"}[change.raw or "bytes"]
     mode = change.mode_after
     is_mode = change.sha256_before == change.sha256_after and mode is not None

@@ -46,7 +46,7 @@ _TOLERATED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """Where a replay first did something else, and both versions as lines."""
 
     where: str
@@ -61,13 +61,13 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Report:
+class ReplayReport:
     """How a replay went, that of sub-agents included."""
 
     n_steps: int = 0
     n_requests: int = 0
     """Requests that were compared; the others were not recorded."""
-    difference: Difference | None = None
+    difference: ReplayDifference | None = None
     left_out: str = ""
     """Why the replay ended before the log did."""
 
@@ -81,12 +81,12 @@ class Comparison:
 
     def difference(
         self, where: str, recorded_value: object, replayed_value: object
-    ) -> Difference | None:
+    ) -> ReplayDifference | None:
         if recorded_value == replayed_value:
             return None
         clean = str if self.is_strict else self._clean
         before, now = ([*_lines_of(each, clean)] for each in (recorded_value, replayed_value))
-        return None if before == now else Difference(where, before, now)
+        return None if before == now else ReplayDifference(where, before, now)
 
     def _clean(self, text: str) -> str:
         for folder in self.folders:
@@ -98,7 +98,7 @@ class Comparison:
 
 def requests_differ(
     recorded_request: Json, request: ModelRequest, *, is_strict: bool
-) -> Difference | None:
+) -> ReplayDifference | None:
     """Compare a request with one that was kept, which may name other folders in its prompt."""
     now = json.loads(render_completion({"request": request}))["request"]
     before, now = (

@@ -44,7 +44,7 @@ Text: TypeAlias = "plain.AgentMessageItem | plain.ReasoningItem"
 
 
 @dataclass(slots=True)
-class Call:
+class RecordedCall:
     """One call of the model and what came of it: an answer, an error, or an interrupt."""
 
     seq: int = 0
@@ -84,20 +84,20 @@ class Call:
         )
 
 
-class Recording:
+class RecordedAnswers:
     """The model calls that stand in one log."""
 
     def __init__(
         self, records: Iterable[plain.Record], requests: Iterable[tuple[str, Json]] = ()
     ) -> None:
         """`requests` are those that were kept, each with the time of its answer, in order."""
-        self.steps: list[Call] = []
-        self.summaries: list[Call] = []
+        self.steps: list[RecordedCall] = []
+        self.summaries: list[RecordedCall] = []
         """Calls that condensed."""
         self.task = ""
         """The first words of the user."""
         self.edits_by_patch = False
-        self._under_way: dict[bool, Call] = {False: Call(), True: Call()}
+        self._under_way: dict[bool, RecordedCall] = {False: RecordedCall(), True: RecordedCall()}
         """The next step, and the next call that condenses."""
         self._condenses = self._is_overflowing = self._was_in_tool = False
         valid = standing_records(records)
@@ -127,7 +127,7 @@ class Recording:
             case _:
                 self._end_call(event, call, record)
 
-    def _end_call(self, event: plain.Event, call: Call, record: plain.Record) -> None:
+    def _end_call(self, event: plain.Event, call: RecordedCall, record: plain.Record) -> None:
         match event["type"]:
             case "usage.updated" if "purpose" not in event:
                 call.usage = event
@@ -147,7 +147,7 @@ class Recording:
         step = self._under_way[False]
         step.seq, step.ts = record["seq"], record["ts"]
         self.steps.append(step)
-        self._under_way[False] = Call()
+        self._under_way[False] = RecordedCall()
         self._is_overflowing = False
 
     def _start(self, item: plain.Item) -> None:
@@ -178,7 +178,7 @@ class Recording:
         if not summary.is_interrupted:
             summary.summary = item.get("summary", "")
             self.summaries.append(summary)
-        self._condenses, self._under_way[True] = False, Call()
+        self._condenses, self._under_way[True] = False, RecordedCall()
         if item.get("reason") == "overflow":
             # Of what one overflow leaves behind, excerpts of the last answer come last.
             if started or not self._is_overflowing:
@@ -224,8 +224,8 @@ class ReplayModel:
     def __init__(
         self,
         name: str,
-        recordings: Sequence[Recording],
-        check: Callable[[Call, ModelRequest], object],
+        recordings: Sequence[RecordedAnswers],
+        check: Callable[[RecordedCall, ModelRequest], object],
         on_interrupt: Callable[[], object] | None = None,
     ) -> None:
         """The first of `recordings` is the conversation's own, the others are of sub-agents.
@@ -239,7 +239,7 @@ class ReplayModel:
         self._on_interrupt = on_interrupt
         self._lock = threading.Lock()
         self._recordings = [*recordings]
-        self._steps: dict[object, deque[Call]] = {}
+        self._steps: dict[object, deque[RecordedCall]] = {}
         """What is still to come, by the history of the requests."""
         self._summaries = deque(call for each in recordings for call in each.summaries)
         self._next_steps = deque(recordings[0].steps)
@@ -271,7 +271,7 @@ class ReplayModel:
             raise call.error
         return call.answer()
 
-    def _calls_for(self, request: ModelRequest) -> deque[Call]:
+    def _calls_for(self, request: ModelRequest) -> deque[RecordedCall]:
         if request.purpose is not None:
             return self._summaries if request.purpose == "condensation" else deque()
         if request.history not in self._steps:
@@ -283,7 +283,7 @@ class ReplayModel:
         self._next_steps = self._steps[request.history]
         return self._next_steps
 
-    def _go_to(self, steps: deque[Call], request: ModelRequest) -> None:
+    def _go_to(self, steps: deque[RecordedCall], request: ModelRequest) -> None:
         """Leave out what a conversation that goes on here has got, and what was interrupted."""
         n_answers = sum(message["role"] == "assistant" for message in request.messages)
         while n_answers and steps:

@@ -14,14 +14,19 @@ from oh_daemon.features.export.transcript import message_text
 from oh_daemon.features.hooks.hooks import HOOKED
 from oh_daemon.features.replay.compare import (
     Comparison,
-    Report,
+    ReplayReport,
     comparable,
     comparable_turn,
     is_compared,
     name_of,
     requests_differ,
 )
-from oh_daemon.features.replay.recorded_answers import Call, Recording, ReplayModel, first_run
+from oh_daemon.features.replay.recorded_answers import (
+    RecordedAnswers,
+    RecordedCall,
+    ReplayModel,
+    first_run,
+)
 from oh_daemon.kernel.folding import apply
 from oh_daemon.kernel.ports import ModelRequest
 from oh_daemon.kernel.records import standing_records
@@ -43,7 +48,7 @@ _HOOK = "a hook had a say in what came next"
 
 
 @dataclass(slots=True)
-class Turn:
+class RecordedTurn:
     """A turn of the log: how it began and ended."""
 
     first_seq: int
@@ -66,7 +71,7 @@ class Script:
             r for r in standing_records(records) if r["event"]["type"] != "conversation.rolledBack"
         ]
         begin = first_run(valid)
-        self.head, self.turns = valid[:begin], list[Turn]()
+        self.head, self.turns = valid[:begin], list[RecordedTurn]()
         """What comes before the first turn that ran in this log, such as the copied part of a fork;
         and the turns."""
         self.around: deque[plain.Record] = deque()
@@ -99,7 +104,7 @@ class Script:
     def _add_record(self, record: plain.Record, event: plain.Event) -> None:
         match event["type"]:
             case "turn.started":
-                self.turns.append(Turn(record["seq"], event))
+                self.turns.append(RecordedTurn(record["seq"], event))
             case "turn.completed":
                 turn = self.turns[-1]
                 turn.outcome, turn.last_seq = event["turn"], record["seq"]
@@ -159,11 +164,11 @@ def recorded_model(name: str, place: Path) -> ReplayModel:
     try:
         records = read_log(place)
         places = [place, *sub_agents_of(place, records)]
-        recordings = [Recording(read_log(each), read_requests(each)) for each in places]
+        recordings = [RecordedAnswers(read_log(each), read_requests(each)) for each in places]
     except (OSError, ReadOnlyError, LookupError, TypeError, ValueError) as exc:
         raise ModelUnavailableError(f"{name!r} names no folder with a log: {exc}") from exc
 
-    def check(call: Call, request: ModelRequest) -> None:
+    def check(call: RecordedCall, request: ModelRequest) -> None:
         recorded_request = call.request
         if recorded_request and (
             difference := requests_differ(recorded_request, request, is_strict=False)
@@ -187,12 +192,14 @@ def tasks_in(place: Path) -> tuple[str, list[str]]:
     return records[0]["ts"], messages
 
 
-def compare_runs(place: Path, again: Path, *, is_strict: bool = False) -> Report:
+def compare_runs(place: Path, again: Path, *, is_strict: bool = False) -> ReplayReport:
     """Compare the log in `place` with that of a run which got its answers again."""
-    recording = Recording(read_log(place), read_requests(place))
+    recording = RecordedAnswers(read_log(place), read_requests(place))
     before, now = Script(read_log(place)), Script(read_log(again))
-    n_steps, ids = len(Recording(read_log(again)).steps), dict[str, str]()
-    report = Report(n_steps, sum(step.request is not None for step in recording.steps[:n_steps]))
+    n_steps, ids = len(RecordedAnswers(read_log(again)).steps), dict[str, str]()
+    report = ReplayReport(
+        n_steps, sum(step.request is not None for step in recording.steps[:n_steps])
+    )
     comparison = Comparison(is_strict, [*before.folders, *now.folders])
     for n in range(max(len(before.items), len(now.items))):
         old, new = before.items[n : n + 1], now.items[n : n + 1]

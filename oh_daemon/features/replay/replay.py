@@ -22,18 +22,23 @@ from oh_daemon.features.condensation.condensation import Condensation
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints
 from oh_daemon.features.replay.compare import (
     Comparison,
-    Difference,
-    Report,
+    ReplayDifference,
+    ReplayReport,
     comparable,
     comparable_turn,
     is_compared,
     name_of,
     requests_differ,
 )
-from oh_daemon.features.replay.recorded_answers import CUT, Call, Recording, ReplayModel
+from oh_daemon.features.replay.recorded_answers import (
+    CUT,
+    RecordedAnswers,
+    RecordedCall,
+    ReplayModel,
+)
 from oh_daemon.features.replay.recordings import (
+    RecordedTurn,
     Script,
-    Turn,
     queued_message,
     sub_agents_of,
     without_questions,
@@ -72,12 +77,12 @@ _ENDS = {"finished": "finish", "needsInput": "ask", "hook": ""}
 """Why a turn ended that a tool ended, and which tool; for a hook, any."""
 
 
-def replay(place: Path, *, is_strict: bool = False) -> Report:
+def replay(place: Path, *, is_strict: bool = False) -> ReplayReport:
     """Replay the log in this folder, and those of its sub-agents.
 
     Raises `InvalidStateError` for a log that cannot be replayed, `OSError` and `ReadOnlyError`.
     """
-    report = Report()
+    report = ReplayReport()
     for each in (place, *sub_agents_of(place, read_log(place))):
         own = _replay_one(each, is_strict=is_strict)
         report.n_steps += own.n_steps
@@ -91,7 +96,7 @@ def replay(place: Path, *, is_strict: bool = False) -> Report:
     return report
 
 
-def _replay_one(place: Path, *, is_strict: bool) -> Report:
+def _replay_one(place: Path, *, is_strict: bool) -> ReplayReport:
     try:
         return _Replay(place, read_log(place), is_strict=is_strict).run()
     except _DAMAGES as exc:
@@ -142,7 +147,7 @@ class _LoggedTool:
 class _RecordedLimits(Feature):
     """Ends a turn where a limit ended it that only the surroundings know."""
 
-    def __init__(self, turn: Callable[[], Turn]) -> None:
+    def __init__(self, turn: Callable[[], RecordedTurn]) -> None:
         self._turn = turn
 
     def rest_before_step(self, state: State) -> TurnOutcome | None:
@@ -163,11 +168,11 @@ class _Replay:
         *,
         is_strict: bool,
     ) -> None:
-        self.report = Report()
-        recording = Recording(records, read_requests(place))
+        self.report = ReplayReport()
+        recording = RecordedAnswers(records, read_requests(place))
         self._script, self._steps = Script(records), recording.steps
         self._comparison = Comparison(is_strict)
-        self._turn = Turn(0, {"type": "turn.started", "cause": "message"})
+        self._turn = RecordedTurn(0, {"type": "turn.started", "cause": "message"})
         self._n_checked_items = 0
         self._ids: dict[str, str] = {}
         """Ids of the recording by our own."""
@@ -205,7 +210,7 @@ class _Replay:
             ),
         )
 
-    def run(self) -> Report:
+    def run(self) -> ReplayReport:
         """Replay all turns, or those before the first difference."""
         self._agent.start()
         try:
@@ -223,7 +228,7 @@ class _Replay:
             self._agent.close()
         return self.report
 
-    def _run_turn(self, turn: Turn) -> None:
+    def _run_turn(self, turn: RecordedTurn) -> None:
         conversation = self._conversation
         with conversation.journal.condition:
             start_event = self._begin(turn)
@@ -243,7 +248,7 @@ class _Replay:
         elif not (self.report.difference or self.report.left_out):
             self._check_end(turn.outcome, outcome)
 
-    def _begin(self, turn: Turn) -> Json:
+    def _begin(self, turn: RecordedTurn) -> Json:
         conversation = self._conversation
         if turn.message is not None:
             message = queued_message(turn.message, turn.start_event.get("options"))
@@ -254,7 +259,7 @@ class _Replay:
 
     # On the conversation's worker
 
-    def _before_answer(self, call: Call, request: ModelRequest) -> None:
+    def _before_answer(self, call: RecordedCall, request: ModelRequest) -> None:
         self._clock.time = call.ts
         self.report.n_steps += 1
         self._check_items()
@@ -388,7 +393,7 @@ class _Replay:
             self._compare(name_of(item), before, [comparable(item, self._ids)])
             self._n_checked_items += 1
 
-    def _check_request(self, call: Call, request: ModelRequest) -> None:
+    def _check_request(self, call: RecordedCall, request: ModelRequest) -> None:
         if call.request is not None and self.report.difference is None:
             self.report.n_requests += 1
             is_strict = self._comparison.is_strict
@@ -408,7 +413,7 @@ class _Replay:
     def _compare(self, what: str, recorded_value: object, replayed_value: object) -> None:
         self._note(self._comparison.difference(what, recorded_value, replayed_value))
 
-    def _note(self, difference: Difference | None) -> None:
+    def _note(self, difference: ReplayDifference | None) -> None:
         self.report.difference = self.report.difference or difference
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.checkpoints.checkpoints import Checkpoints, Difference, FileBlob
+from oh_daemon.features.checkpoints.checkpoints import Checkpoints, FileBlob, FileDifference
 from oh_daemon.kernel.state import changes_made
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import EditRejectedError, StorageError, ToolError, UserError
@@ -200,7 +200,7 @@ def _path(uri: str) -> Path:
 
 
 def _versions(
-    differences: Sequence[Difference], saves: Mapping[str, str], checkpoints: Checkpoints
+    differences: Sequence[FileDifference], saves: Mapping[str, str], checkpoints: Checkpoints
 ) -> Iterator[Change]:
     sides = [side for each in differences for side in (each.before, each.after) if side]
     contents = checkpoints.contents([*(side.oid for side in sides), *saves.values()])

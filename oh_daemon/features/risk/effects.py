@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from oh_daemon.features.risk.programs import CHANGES, EFFECTS, Part, read_table
+from oh_daemon.features.risk.programs import CHANGES, EFFECTS, ProgramPhrase, read_table
 from oh_daemon.workspace.path_classes import UNKNOWN
 
 _ORDER = {effect: n for n, effect in enumerate(EFFECTS)}
@@ -27,7 +27,7 @@ class Program(NamedTuple):
 
     name: str
     usual: str
-    phrases: Sequence[Part]
+    phrases: Sequence[ProgramPhrase]
     before: Mapping[str, bool]
     """Options that may stand before words, and whether the next word is their value."""
 
@@ -104,7 +104,7 @@ def decides_others(variable: str) -> bool:
     return any(fnmatchcase(variable, words[0]) for _, words in _program("<variable>").phrases)
 
 
-def _fit(part: Part, program: Program, args: Args) -> list[str] | None:
+def _fit(part: ProgramPhrase, program: Program, args: Args) -> list[str] | None:
     """Return the words of a call that a phrase names, or None if it does not fit."""
     is_worse = _ORDER[part.kind] >= min(_ORDER.get(program.usual, 0) + 1, _HIGH)
     words: list[str] = []
@@ -171,7 +171,7 @@ def _next(word: str, before: Mapping[str, bool], args: Args) -> Args | None:
 
 
 @cache
-def _rows() -> Mapping[str, Sequence[Part]]:
+def _rows() -> Mapping[str, Sequence[ProgramPhrase]]:
     return read_table("programs.txt")
 
 

@@ -47,14 +47,14 @@ CHANGES = frozenset(
 """Words that `*` never stands for in a phrase that makes an effect better."""
 
 
-class Part(NamedTuple):
+class ProgramPhrase(NamedTuple):
     """One phrase of a row, and the kind that stands before it."""
 
     kind: str
     words: tuple[str, ...]
 
 
-def read_table(name: str) -> dict[str, list[Part]]:
+def read_table(name: str) -> dict[str, list[ProgramPhrase]]:
     """Return the parts by program, or by `git ` and a command, from a table beside this module."""
     text = re.sub(
         r"^#.*\n", "", Path(__file__).with_name(name).read_text("utf-8"), flags=re.MULTILINE
@@ -63,8 +63,8 @@ def read_table(name: str) -> dict[str, list[Part]]:
     return {**_read_rows(programs), **_read_rows(git_commands, "git ")}
 
 
-def _read_rows(rows: str, prefix: str = "") -> dict[str, list[Part]]:
-    table: dict[str, list[Part]] = {}
+def _read_rows(rows: str, prefix: str = "") -> dict[str, list[ProgramPhrase]]:
+    table: dict[str, list[ProgramPhrase]] = {}
     for names, text in re.findall(r"^(\S(?:.|\n )*?): +((?:.|\n )*)", rows, re.MULTILINE):
         parts = [part for each in text.split(";") for part in _phrases(each)]
         for name in names.split():
@@ -72,10 +72,10 @@ def _read_rows(rows: str, prefix: str = "") -> dict[str, list[Part]]:
     return table
 
 
-def _phrases(part: str) -> Iterator[Part]:
+def _phrases(part: str) -> Iterator[ProgramPhrase]:
     kind, *remaining = part.split(maxsplit=1)
     for phrase in remaining[0].split(", ") if remaining else [""]:
-        yield from (Part(kind, tuple(each.split())) for each in _alternatives(phrase))
+        yield from (ProgramPhrase(kind, tuple(each.split())) for each in _alternatives(phrase))
 
 
 def _alternatives(phrase: str) -> list[str]:

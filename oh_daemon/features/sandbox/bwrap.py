@@ -20,7 +20,7 @@ _EMPTY = ("--perms", "0555", "--size", "4096")
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class OverlayMount:
     """An overlay: what is read at `place` comes from there, what is written goes to `upper`.
 
     See overlayfs.rst of the kernel.
@@ -41,7 +41,7 @@ class Mounts:
     All paths are absolute, have no links in them, and exist. What lies deeper covers what is above.
     """
 
-    layers: Sequence[Layer] = ()
+    layers: Sequence[OverlayMount] = ()
     visible: Sequence[Path] = ()
     """Files and folders seen as they are, above a layer in which they are not."""
     hidden: Sequence[Path] = ()

@@ -256,7 +256,7 @@ class _TrialRunner:
                 return SandboxFailure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
             below, outside = scratch / "below", scratch / "outside"
             git = self._make_project(stack, below)
-            layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
+            layer = bwrap.OverlayMount(below, scratch / "upper-0", scratch / "work-0")
             covered_file, empty = below / "key.pem", scratch / "empty"
             covered_file.write_text("secret")
             empty.touch()

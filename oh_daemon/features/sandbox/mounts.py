@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from oh_daemon.features.sandbox.bwrap import Layer, Mounts
+from oh_daemon.features.sandbox.bwrap import Mounts, OverlayMount
 from oh_daemon.features.sandbox.layer import OPAQUE
 from oh_daemon.features.sandbox.secret_files import NEEDED, SecretCovers
 from oh_daemon.features.sandbox.storage import CACHES, lock_folder, make_folder_in, mask_folder
@@ -139,7 +139,7 @@ def upper_of(mounts: SandboxMounts, place: Path, folder: Path) -> Path:
     return place / f"upper-{mounts.places.index(folder)}"
 
 
-def _layers(mounts: SandboxMounts, place: Path, parts: _Parts) -> Iterator[Layer]:
+def _layers(mounts: SandboxMounts, place: Path, parts: _Parts) -> Iterator[OverlayMount]:
     """Yield a layer for each place, and add what is seen in those with mounts below."""
     for number, covered_place in enumerate(mounts.places):
         is_whole = not mounts_below(covered_place)
@@ -154,9 +154,9 @@ def _layers(mounts: SandboxMounts, place: Path, parts: _Parts) -> Iterator[Layer
     )
 
 
-def _layer(place: Path, name: str, covered_place: Path, below: Sequence[Path] = ()) -> Layer:
+def _layer(place: Path, name: str, covered_place: Path, below: Sequence[Path] = ()) -> OverlayMount:
     upper, work = (make_folder_in(place / f"{what}-{name}") for what in ("upper", "work"))
-    return Layer(covered_place, upper, work, below)
+    return OverlayMount(covered_place, upper, work, below)
 
 
 def unmasked(covered: Mapping[Path, str], masked: Collection[Path]) -> Mapping[Path, str]:
@@ -178,8 +178,8 @@ def _meets(path: Path, others: Sequence[Path]) -> bool:
 
 
 def _with_masks(
-    layers: Sequence[Layer], secrets: Sequence[Path], folders: Sequence[Path], place: Path
-) -> tuple[list[Layer], frozenset[Path]]:
+    layers: Sequence[OverlayMount], secrets: Sequence[Path], folders: Sequence[Path], place: Path
+) -> tuple[list[OverlayMount], frozenset[Path]]:
     """Hide the table's secrets by a layer between the disk and what commands write.
 
     It has a mark of the kernel under each name, whether there is a secret now or not. So nothing
@@ -188,7 +188,7 @@ def _with_masks(
     """
     places = [layer.place for layer in layers]
     at_layer = {path: _innermost(path, places) for path in secrets}
-    result, masked = list[Layer](), set[Path]()
+    result, masked = list[OverlayMount](), set[Path]()
     for layer in layers:
         inside = sorted(path for path, at in at_layer.items() if at == layer.place != path)
         masks = mask_place(place) / _name_of(layer.place) if inside else None
@@ -247,16 +247,16 @@ def _caches(mounts: SandboxMounts, place: Path, visible: Sequence[Path]) -> Mapp
     }
 
 
-def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> Layer:
+def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> OverlayMount:
     """Return the layer over a cache; if another view uses the lasting one, one of its own."""
     source, own = _as_lasting(store), place / f"cache-{store.name}"
     try:
         stack.callback(os.close, lock_folder(store))
     except BlockingIOError:
-        return Layer(
+        return OverlayMount(
             cache, make_folder_in(own / "upper"), make_folder_in(own / "work"), [cache, source]
         )
-    return Layer(cache, source, make_folder_in(store / "work"), [cache])
+    return OverlayMount(cache, source, make_folder_in(store / "work"), [cache])
 
 
 def _as_lasting(store: Path) -> Path:

@@ -40,12 +40,14 @@ from oh_daemon.features.sandbox.layer import (
     within,
 )
 from oh_daemon.features.sandbox.storage import discard
-from oh_daemon.system.proc import Live
+from oh_daemon.system.proc import OverlayProcess
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None = None) -> None:
+def take_out(
+    upper: Path, folder: Path, names: Iterable[Path], live: OverlayProcess | None = None
+) -> None:
     """Remove names from the layer; `ModelContext.refresh` must follow. Raises `OSError`.
 
     A tree that the disk does not have goes as a whole. A folder that both have loses its marks and

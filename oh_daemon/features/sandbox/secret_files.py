@@ -46,8 +46,8 @@ class SecretCovers:
         self._roots = roots
         self._needed_places = [f"{place}/" for place in (*NEEDED, *roots)]
         self._patterns_allowed = patterns
-        self._trees = [SecretNames(root) for root in roots]
-        self._at_home = SecretNames(home, is_deep=False)
+        self._trees = [FolderSecrets(root) for root in roots]
+        self._at_home = FolderSecrets(home, is_deep=False)
         self._places = [*secret_places(home, environment), *own]
         self._tracked_by_root = {root: TrackedFiles(host, root) for root in roots}
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class _Folder:
     secrets: list[str] = field(default_factory=list[str])
 
 
-class SecretNames:
+class FolderSecrets:
     """One folder and what is below it. Not for several threads at once."""
 
     def __init__(self, root: Path, *, is_deep: bool = True) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.features.skills.files import find_skills, output_of
 from oh_daemon.features.skills.prompts import (
     TOOL,
@@ -68,7 +68,7 @@ class Skills(Feature):
     def __init__(
         self,
         folders: SkillFolders,
-        mcp: McpServers,
+        mcp: ServerPool,
         spawners: Spawners,
         masker: Masker,
         *,

@@ -124,7 +124,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SubAgentTask:
     """A task. With `resume`, the id of a sub-agent's conversation, `text` is its next message."""
 
     text: str
@@ -135,7 +135,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """How a task ended; `text` is the last that the sub-agent said."""
 
     status: Literal["completed", "failed", "cancelled"]
@@ -151,17 +151,17 @@ def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[s
     return {"mode": mode, "approval": parent["approval"]}
 
 
-def outcome_of(turn: Mapping[str, Any], state: State) -> Outcome:
+def outcome_of(turn: Mapping[str, Any], state: State) -> TaskOutcome:
     """Return what came of a turn that ended, or was paused for the `reason` in it."""
     reason = turn.get("stopReason") or turn.get("reason") or "paused"
     text = turn.get("finalText") or _last_words(state)
     if error := turn.get("error"):
-        return Outcome("failed", reason, f"{error['message']}\n{text}".strip())
+        return TaskOutcome("failed", reason, f"{error['message']}\n{text}".strip())
     if reason in {"finished", "endTurn"}:
         if state.result_schema is not None and turn.get("result") is None:
-            return Outcome("failed", "noResult", text)
-        return Outcome("completed", None, text, turn.get("result"))
-    return Outcome("cancelled" if reason in {"cancelled", "user"} else "failed", reason, text)
+            return TaskOutcome("failed", "noResult", text)
+        return TaskOutcome("completed", None, text, turn.get("result"))
+    return TaskOutcome("cancelled" if reason in {"cancelled", "user"} else "failed", reason, text)
 
 
 def _last_words(state: State) -> str:
@@ -171,7 +171,7 @@ def _last_words(state: State) -> str:
     return next(filter(None, messages), "")
 
 
-def render_outcome(task: Task, conversation_id: str, outcome: Outcome) -> str:
+def render_outcome(task: SubAgentTask, conversation_id: str, outcome: TaskOutcome) -> str:
     """Return what the model reads of an outcome, shortened; the sub-agent's log has it in full."""
     how = outcome.status
     if outcome.reason is not None:

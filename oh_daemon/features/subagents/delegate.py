@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from oh_daemon.common.plain_text import clip_line, first_line
-from oh_daemon.features.subagents.agents import NamedAgent, Outcome, Task, render_outcome
+from oh_daemon.features.subagents.agents import (
+    NamedAgent,
+    SubAgentTask,
+    TaskOutcome,
+    render_outcome,
+)
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.kernel.tool_schemas import TEXT, harmless, takes
 from oh_daemon.protocol.errors import ToolError
@@ -33,7 +38,7 @@ _TASK = takes(
 _SCHEMA = takes(["tasks"], tasks={"type": "array", "minItems": 1, "maxItems": 16, "items": _TASK})
 
 Agents = Callable[[], Mapping[str, NamedAgent]]
-RunTasks = Callable[[Sequence[Task], ToolContext], Sequence[tuple[str, Outcome]]]
+RunTasks = Callable[[Sequence[SubAgentTask], ToolContext], Sequence[tuple[str, TaskOutcome]]]
 """Runs all tasks to their end; returns conversation ids and outcomes in the order of the tasks."""
 
 
@@ -66,7 +71,7 @@ class DelegateTool:
         )
 
 
-def _problem(tasks: Sequence[Task], agents: Mapping[str, NamedAgent]) -> str | None:
+def _problem(tasks: Sequence[SubAgentTask], agents: Mapping[str, NamedAgent]) -> str | None:
     resumed_ids = [task.resume for task in tasks if task.resume is not None]
     agent_names = {task.agent: None for task in tasks if task.resume is None}
     if unknown := [repr(agent) for agent in agent_names if agent not in agents]:
@@ -78,9 +83,9 @@ def _problem(tasks: Sequence[Task], agents: Mapping[str, NamedAgent]) -> str | N
     return None
 
 
-def _tasks(args: Json) -> list[Task]:
+def _tasks(args: Json) -> list[SubAgentTask]:
     return [
-        Task(
+        SubAgentTask(
             text=arguments["task"],
             title=clip_line(first_line(arguments.get("title") or arguments["task"]), _TITLE_CHARS),
             agent=arguments.get("agent", _DEFAULT_AGENT),
@@ -91,7 +96,7 @@ def _tasks(args: Json) -> list[Task]:
     ]
 
 
-def _meta(task: Task, conversation_id: str, outcome: Outcome) -> Json:
+def _meta(task: SubAgentTask, conversation_id: str, outcome: TaskOutcome) -> Json:
     result = {"conversationId": conversation_id, "agent": task.agent, "status": outcome.status}
     more = {"reason": outcome.reason, "result": outcome.result}
     return {**result, **{key: value for key, value in more.items() if value is not None}}

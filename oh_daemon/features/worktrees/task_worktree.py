@@ -24,7 +24,7 @@ _MAX_OUTPUT_CHARS = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """How a command ended that says whether the task is done."""
 
     command: str
@@ -36,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class PatchedFile:
     """A file of the patch; the lines are None for a binary file."""
 
     path: str
@@ -80,11 +80,11 @@ class TaskWorktree:
         options = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
         return self.git.run(*settings, "diff-tree", "-r", *options, self.base, files)
 
-    def changes(self, files: str) -> Iterator[Changed]:
+    def changes(self, files: str) -> Iterator[PatchedFile]:
         rows = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--numstat", self.base, files)
         for row in rows.decode("utf-8", "replace").split("\0")[:-1]:
             n_added, n_removed, path = row.split("\t", 2)
-            yield Changed(path, *(None if n == "-" else int(n) for n in (n_added, n_removed)))
+            yield PatchedFile(path, *(None if n == "-" else int(n) for n in (n_added, n_removed)))
 
     def commit(self, files: str, message: str, branch: str) -> str:
         """Make a new branch of one commit with these files, and return the commit."""
@@ -114,7 +114,7 @@ def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskWorktree:
     return TaskWorktree(Git(spawner, Repository(git_dir, place)), place, commit)
 
 
-def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) -> Check:
+def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) -> CheckResult:
     """Run a command of bash; after that time, it is ended with all that it started.
 
     `spawner` should be what holds the agent's commands: the check runs what the agent wrote.
@@ -126,4 +126,6 @@ def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) ->
         code, output = result.exit_code, result.stdout.decode("utf-8", "replace")
     except ToolError as exc:
         output = exc.message
-    return Check(command, code, time.monotonic() - start_s, shorten(output, _MAX_OUTPUT_CHARS))
+    return CheckResult(
+        command, code, time.monotonic() - start_s, shorten(output, _MAX_OUTPUT_CHARS)
+    )

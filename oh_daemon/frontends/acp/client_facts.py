@@ -9,7 +9,7 @@ from oh_daemon.jsonrpc.reading import Json, field_in, object_in
 
 
 @dataclass(frozen=True, slots=True)
-class ClientFacts:
+class AcpClientFacts:
     """What a client says of itself."""
 
     name: str = ""
@@ -20,10 +20,10 @@ class ClientFacts:
         return field_in(self.capabilities, *path) not in (None, False)
 
 
-def client_facts(params: Json) -> ClientFacts:
+def client_facts(params: Json) -> AcpClientFacts:
     """Read what counts for us; whatever has another type than it should counts as absent."""
     name = field_in(params, "clientInfo", "name")
-    return ClientFacts(
+    return AcpClientFacts(
         name if name and isinstance(name, str) else "an ACP client",
         object_in(params, "clientCapabilities"),
     )

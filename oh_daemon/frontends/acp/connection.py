@@ -7,7 +7,7 @@ from functools import partial
 
 from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.frontends.acp.chunks import SentText
-from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.client_facts import AcpClientFacts
 from oh_daemon.frontends.acp.projector import Projector
 from oh_daemon.frontends.acp.updates import SupportedUpdates
 from oh_daemon.jsonrpc.client import Client
@@ -15,12 +15,12 @@ from oh_daemon.jsonrpc.outbox import Outbox
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class AcpConnection:
     """What all sessions of a client share."""
 
     outbox: Outbox
     client: Client
-    facts: ClientFacts
+    facts: AcpClientFacts
     streams: SentText
     context: ConversationContext
     """The context of conversations that no session has open."""

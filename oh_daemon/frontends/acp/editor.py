@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.client_facts import AcpClientFacts
 from oh_daemon.jsonrpc.client import ClientAnswer
 from oh_daemon.jsonrpc.reading import field_in
 from oh_daemon.kernel.editor_ports import EditOutcome, OpenDocument, TextEdit
@@ -51,7 +51,7 @@ _KNOWN = {
 """By the beginning of the client's name in lower case; only for these is it known."""
 
 
-def quirks_of(facts: ClientFacts) -> ClientQuirks:
+def quirks_of(facts: AcpClientFacts) -> ClientQuirks:
     """Return the habits of this client; of one that nobody knows, only reads are used."""
     name = facts.name.casefold()
     matches = (quirks for begin, quirks in _KNOWN.items() if name.startswith(begin))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oh_daemon.frontends.acp.client_facts import ClientFacts
-from oh_daemon.frontends.acp.server import Server
+from oh_daemon.frontends.acp.client_facts import AcpClientFacts
+from oh_daemon.frontends.acp.server import AcpServer
 from oh_daemon.jsonrpc.main_loop import Service
 from oh_daemon.jsonrpc.stdio import claim_stdio, end_on_request
 
@@ -13,9 +13,9 @@ def serve() -> int:
     stdio = claim_stdio()
     end_on_request()
 
-    def compose(server: Server, facts: ClientFacts) -> Service:
+    def compose(server: AcpServer, facts: AcpClientFacts) -> Service:
         from oh_daemon.frontends.acp.composition import compose as composed  # noqa: PLC0415 - 0.7 s.
 
         return composed(server, facts)
 
-    return Server(stdio, compose).run()
+    return AcpServer(stdio, compose).run()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.approval.consent import reject_unattended
-from oh_daemon.frontends.acp.connection import Connection
+from oh_daemon.frontends.acp.connection import AcpConnection
 from oh_daemon.frontends.acp.updates import locations, reader_of, shown_subject
 from oh_daemon.jsonrpc.client import ClientAnswer, OpenQuestions
 from oh_daemon.jsonrpc.reading import field_in
@@ -36,12 +36,12 @@ _ANSWER = "answer"
 _REFUSED = "the user did not allow this before, in this session"
 
 
-class Asker:
+class PermissionRequests:
     """Thread-safe. The client never has the same request open twice."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: AcpConnection,
         session_id: str,
         is_heard: Callable[[], bool],
         announce: Callable[[acp.ToolCall], None],

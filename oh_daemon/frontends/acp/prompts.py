@@ -18,7 +18,7 @@ from oh_daemon.conversations.message_content import Resolver
 from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.attachments.images import Attachments
 from oh_daemon.features.skills.prompts import typed_part
-from oh_daemon.frontends.acp.session import Prompt, Session
+from oh_daemon.frontends.acp.session import AcpSession, PromptRequest
 from oh_daemon.frontends.acp.sessions import Sessions
 from oh_daemon.frontends.acp.updates import end_of, paused_for
 from oh_daemon.jsonrpc.dispatch import Method, Notification, RequestContext
@@ -52,12 +52,12 @@ class Prompts:
 
     def _prompt(self, params: Json, context: RequestContext) -> Future[Json]:
         session = self._sessions.require_session(params)
-        prompt = Prompt(_blocks_in(params), context.cancel)
+        prompt = PromptRequest(_blocks_in(params), context.cancel)
         session.prompts.append(prompt)
         self._next(session, prompt, partial(_begin, session, prompt, self._next))
         return prompt.future
 
-    def _next(self, session: Session, prompt: Prompt, act: Callable[[], object]) -> None:
+    def _next(self, session: AcpSession, prompt: PromptRequest, act: Callable[[], object]) -> None:
         """Do the next step towards the answer in the session's queue; a failure is the answer."""
 
         def on_done(future: Future[Any]) -> None:
@@ -82,10 +82,10 @@ class Prompts:
         return self._sessions.serial.run(session.id, steer)
 
 
-Next = Callable[[Session, Prompt, Callable[[], object]], None]
+Next = Callable[[AcpSession, PromptRequest, Callable[[], object]], None]
 
 
-def _begin(session: Session, prompt: Prompt, next_step: Next) -> None:
+def _begin(session: AcpSession, prompt: PromptRequest, next_step: Next) -> None:
     """Ask what still waits for an answer, then do what the prompt says."""
     live = session.live
     state, journal = live.conversation.state, live.conversation.journal
@@ -106,7 +106,7 @@ def _begin(session: Session, prompt: Prompt, next_step: Next) -> None:
     answers.add_done_callback(lambda _future: next_step(session, prompt, act))
 
 
-def _act(session: Session, prompt: Prompt) -> None:
+def _act(session: AcpSession, prompt: PromptRequest) -> None:
     if prompt.cancel.is_cancelled:
         _end(session, prompt, lambda: {"stopReason": "cancelled"})
         return
@@ -122,7 +122,7 @@ def _act(session: Session, prompt: Prompt) -> None:
             _send(session, prompt, live)
 
 
-def _send(session: Session, prompt: Prompt, live: OpenConversation) -> None:
+def _send(session: AcpSession, prompt: PromptRequest, live: OpenConversation) -> None:
     conversation = live.conversation
     content = _content(session, live, prompt.blocks)
     is_behind = any(
@@ -137,7 +137,7 @@ def _send(session: Session, prompt: Prompt, live: OpenConversation) -> None:
     _follow(session, prompt, ended, partial(_withdraw, conversation, message_id))
 
 
-def _continue(session: Session, prompt: Prompt, conversation: Conversation) -> None:
+def _continue(session: AcpSession, prompt: PromptRequest, conversation: Conversation) -> None:
     with conversation.journal.condition:
         state = conversation.state
         if state.turn is not None and not state.turn.is_paused:
@@ -153,14 +153,19 @@ def _continue(session: Session, prompt: Prompt, conversation: Conversation) -> N
         _await(session, prompt, conversation, turn_id)
 
 
-def _await(session: Session, prompt: Prompt, conversation: Conversation, turn_id: str) -> None:
+def _await(
+    session: AcpSession, prompt: PromptRequest, conversation: Conversation, turn_id: str
+) -> None:
     """Answer when this turn has ended or paused."""
     ended = turn_end(conversation.journal, "", turn_id)
     _follow(session, prompt, ended, conversation.interrupt)
 
 
 def _follow(
-    session: Session, prompt: Prompt, ended: Future[plain.Turn], cancel: Callable[[], object]
+    session: AcpSession,
+    prompt: PromptRequest,
+    ended: Future[plain.Turn],
+    cancel: Callable[[], object],
 ) -> None:
     forget = prompt.cancel.on_cancel(cancel)
 
@@ -180,7 +185,7 @@ def _withdraw(conversation: Conversation, message_id: str) -> None:
             conversation.interrupt()
 
 
-def _end(session: Session, prompt: Prompt, answer: Callable[[], Json]) -> None:
+def _end(session: AcpSession, prompt: PromptRequest, answer: Callable[[], Json]) -> None:
     """Answer the prompt after all updates so far, and after what `answer` adds to them."""
 
     def finish() -> None:
@@ -194,11 +199,11 @@ def _end(session: Session, prompt: Prompt, answer: Callable[[], Json]) -> None:
     session.later(finish)
 
 
-def _outcome(prompt: Prompt, outcome: Future[Json]) -> Json:
+def _outcome(prompt: PromptRequest, outcome: Future[Json]) -> Json:
     return {"stopReason": "cancelled"} if prompt.cancel.is_cancelled else outcome.result()
 
 
-def _answer(session: Session, future: Future[plain.Turn]) -> Json:
+def _answer(session: AcpSession, future: Future[plain.Turn]) -> Json:
     """Return the answer to a prompt, and tell what its turn has left to say."""
     turn = future.result()
     error = turn.get("error")
@@ -235,7 +240,7 @@ def _command_in(blocks: Sequence[Any]) -> tuple[str, str] | None:
     return (word[1:], rest.strip()) if word.startswith("/") else None
 
 
-def _content(session: Session, live: OpenConversation, blocks: Sequence[Any]) -> Sequence[Part]:
+def _content(session: AcpSession, live: OpenConversation, blocks: Sequence[Any]) -> Sequence[Part]:
     """Return the prompt as parts of a message. Raises `InvalidParamsError`."""
     try:
         parts = [part for n, block in enumerate(blocks) for part in _parts_of(n, block)]

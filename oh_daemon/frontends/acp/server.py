@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oh_daemon.frontends.acp.chunks import UPDATE, SentText, gap_params
-from oh_daemon.frontends.acp.client_facts import ClientFacts, client_facts
+from oh_daemon.frontends.acp.client_facts import AcpClientFacts, client_facts
 from oh_daemon.jsonrpc.client import Client
 from oh_daemon.jsonrpc.dispatch import Dispatcher, Json, RequestContext
 from oh_daemon.jsonrpc.framing import Lines, read_frames
@@ -32,16 +32,16 @@ _CODES = {-31008: -32000, -31002: -32002, -31021: -32002}
 _STOP_S = 0.9
 
 
-class Server:
+class AcpServer:
     """One client on one pair of descriptors. Create and run it on the main thread."""
 
     def __init__(
-        self, stdio: tuple[int, int], compose: Callable[[Server, ClientFacts], Service]
+        self, stdio: tuple[int, int], compose: Callable[[AcpServer, AcpClientFacts], Service]
     ) -> None:
         inbound, outbound = stdio
         self._frames = read_frames(inbound, Lines())
         self._compose = compose
-        self._facts: ClientFacts | None = None
+        self._facts: AcpClientFacts | None = None
         self.streams = SentText()
         notifications = Notifications(
             cancel=_CANCEL[0],
@@ -111,7 +111,7 @@ class Server:
         }
 
 
-def _auth_methods(facts: ClientFacts) -> list[Json]:
+def _auth_methods(facts: AcpClientFacts) -> list[Json]:
     in_environment = {
         "type": "agent",
         "id": KEY_IN_ENVIRONMENT,

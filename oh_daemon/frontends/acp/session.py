@@ -19,9 +19,9 @@ from oh_daemon.conversations.services import ClientConnection, ConversationConte
 from oh_daemon.conversations.sub_agents import equip, sub_agents_of
 from oh_daemon.features.skills.prompts import commands_with
 from oh_daemon.frontends.acp.chunks import UPDATE, chunk, update_params
-from oh_daemon.frontends.acp.connection import Connection
+from oh_daemon.frontends.acp.connection import AcpConnection
 from oh_daemon.frontends.acp.editor import ClientFiles, quirks_of
-from oh_daemon.frontends.acp.permission import Asker
+from oh_daemon.frontends.acp.permission import PermissionRequests
 from oh_daemon.frontends.acp.updates import (
     CHANNELS,
     REPEATED,
@@ -52,7 +52,7 @@ _OF_TURNS = (
 
 
 @dataclass(eq=False, slots=True)
-class Prompt:
+class PromptRequest:
     """An open request `session/prompt`."""
 
     blocks: Sequence[Any]
@@ -60,12 +60,12 @@ class Prompt:
     future: Future[Json] = field(default_factory=Future[Json])
 
 
-class Session(ClientConnection, Listener):
+class AcpSession(ClientConnection, Listener):
     """Thread-safe. `live` is set once, when the conversation has been started or opened."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: AcpConnection,
         session_id: str,
         folders: Sequence[Path],
         servers: Mapping[str, McpServerSettings],
@@ -73,12 +73,12 @@ class Session(ClientConnection, Listener):
         super().__init__(connection.facts.name, (self,))
         self.id = session_id
         self.folders = folders
-        self.prompts: list[Prompt] = []
+        self.prompts: list[PromptRequest] = []
         """The open ones, oldest first."""
         self._to = connection
         self._announced_ids: set[str] = set()
         self.editor = self._files()
-        self.asker = Asker(connection, session_id, self._is_heard, self.announce)
+        self.asker = PermissionRequests(connection, session_id, self._is_heard, self.announce)
         user, services = connection.context.user, connection.context.services
         self.mcp = services.mcp.beside(
             lambda: {**user.settings.of(None).settings.mcp_servers, **servers}, folders[0]

@@ -18,9 +18,9 @@ from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.approval.policy import check_options
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.models.warm_up import warm_up
-from oh_daemon.frontends.acp.connection import Connection
+from oh_daemon.frontends.acp.connection import AcpConnection
 from oh_daemon.frontends.acp.server import KEY_IN_ENVIRONMENT, LOGIN
-from oh_daemon.frontends.acp.session import Session
+from oh_daemon.frontends.acp.session import AcpSession
 from oh_daemon.jsonrpc.dispatch import Method, RequestContext
 from oh_daemon.jsonrpc.reading import field_in, list_in, text_in
 from oh_daemon.jsonrpc.serial import Serial
@@ -45,11 +45,11 @@ _LAST_WORDS_S = 0.2
 class Sessions:
     """All sessions of a client. Its methods are called on the main thread."""
 
-    def __init__(self, connection: Connection, models: Models) -> None:
+    def __init__(self, connection: AcpConnection, models: Models) -> None:
         self._to = connection
         self._models = models
         self._services = connection.context.services
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, AcpSession] = {}
         self._closed_conversations = Conversations(connection.context, equip)
         """For logs that no session has open."""
         self.serial = Serial(ThreadPoolExecutor(4, thread_name_prefix="session"))
@@ -69,7 +69,7 @@ class Sessions:
             "session/set_config_option": self._set_config_option,
         }
 
-    def require_session(self, params: Json) -> Session:
+    def require_session(self, params: Json) -> AcpSession:
         """Return the session that is meant. Raises `ConversationNotFoundError`."""
         session_id = text_in(params, "sessionId")
         session = self._open.get(session_id)
@@ -115,7 +115,7 @@ class Sessions:
 
         def start() -> Json:
             _require_open(context)
-            session = Session(self._to, session_id, folders, servers)
+            session = AcpSession(self._to, session_id, folders, servers)
             with self._hold_session(session):
                 own = session.conversations
                 own.start(m.StartParams(), folders, conversation_id=session_id)
@@ -131,7 +131,9 @@ class Sessions:
 
         def load() -> Json:
             _require_open(context)
-            session = self._open.get(session_id) or Session(self._to, session_id, folders, servers)
+            session = self._open.get(session_id) or AcpSession(
+                self._to, session_id, folders, servers
+            )
             with self._hold_session(session):
                 session.conversations.open(session_id, folders, at_work=False)
                 if replays:
@@ -155,7 +157,7 @@ class Sessions:
             branch = fork(own, ForkParams(conversation_id=source), folders, at_work=False)
             own.close(branch.id)
             context.hold(branch.id)
-            session = Session(self._to, branch.id, folders, servers)
+            session = AcpSession(self._to, branch.id, folders, servers)
             with self._hold_session(session):
                 session.conversations.open(branch.id, folders)
                 return _begin(session)
@@ -163,7 +165,7 @@ class Sessions:
         return self.serial.run(source, copy)
 
     @contextmanager
-    def _hold_session(self, session: Session) -> Generator[None]:
+    def _hold_session(self, session: AcpSession) -> Generator[None]:
         """Count the session as open from here on, unless what is done now fails."""
         is_new = session.id not in self._open
         self._open[session.id] = session
@@ -216,7 +218,7 @@ class Sessions:
         session.cancel()
         return self.serial.run(session.id, partial(self._end, session))
 
-    def _end(self, session: Session) -> Json:
+    def _end(self, session: AcpSession) -> Json:
         # A second request may have waited for the first one.
         if self._open.get(session.id) is session:
             with suppress(TimeoutError):
@@ -245,12 +247,14 @@ class Sessions:
         return self._set(params, "mode", text_in(params, "modeId"), _nothing)
 
     def _set_config_option(self, params: Json, _context: RequestContext) -> Any:
-        def all_of(session: Session) -> Json:
+        def all_of(session: AcpSession) -> Json:
             return {"configOptions": session.pickers()["configOptions"]}
 
         return self._set(params, text_in(params, "configId"), text_in(params, "value"), all_of)
 
-    def _set(self, params: Json, name: str, value: str, answer: Callable[[Session], Json]) -> Any:
+    def _set(
+        self, params: Json, name: str, value: str, answer: Callable[[AcpSession], Json]
+    ) -> Any:
         session = self.require_session(params)
         with InvalidParamsError.naming(**{f"options.{name}": "modeId" if name == "mode" else name}):
             values = check_options({name: value})
@@ -263,12 +267,12 @@ class Sessions:
         return self.serial.run(session.id, change)
 
 
-def _begin(session: Session) -> Json:
+def _begin(session: AcpSession) -> Json:
     session.send_commands()
     return {"sessionId": session.id, **session.pickers()}
 
 
-def _nothing(_session: Session) -> Json:
+def _nothing(_session: AcpSession) -> Json:
     return {}
 
 

@@ -122,10 +122,10 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
-    from oh_daemon.frontends.cli.headless import Request, read_schema, run_headless  # noqa: PLC0415
+    from oh_daemon.frontends.cli.headless import RunRequest, read_schema, run_headless  # noqa: PLC0415
 
     approval = ask and f"ask{ask.capitalize()}"
-    request = Request(
+    request = RunRequest(
         task=read_all() if task == "-" else task,
         workspace=workspace,
         options=given_options(
@@ -156,9 +156,9 @@ def serve_acp(
 ) -> int:
     """Serve an editor that speaks the Agent Client Protocol (ACP)."""
     if login:
-        from oh_daemon.frontends.cli.login import Request, run_login  # noqa: PLC0415
+        from oh_daemon.frontends.cli.login import LoginRequest, run_login  # noqa: PLC0415
 
-        run_login(Request())
+        run_login(LoginRequest())
         return 0
     from oh_daemon.frontends.acp.main import serve  # noqa: PLC0415 - `__main__` handles the plain word.
 
@@ -178,9 +178,9 @@ def log_in(
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> None:
     """Store the key of a provider, after a small request to it."""
-    from oh_daemon.frontends.cli.login import Request, run_login  # noqa: PLC0415
+    from oh_daemon.frontends.cli.login import LoginRequest, run_login  # noqa: PLC0415
 
-    run_login(Request(provider, url, model, key_stdin))
+    run_login(LoginRequest(provider, url, model, key_stdin))
 
 
 @app.command("logout")
@@ -238,9 +238,9 @@ def condense_conversation(
     as_json: AsJson = False,
 ) -> int:
     """Replace older steps of a long conversation with a summary."""
-    from oh_daemon.frontends.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
+    from oh_daemon.frontends.cli.headless import RunRequest, run_headless  # noqa: PLC0415 - slow.
 
-    request = Request(
+    request = RunRequest(
         instructions, workspace, {}, resume=conversation, condenses=True, as_json=as_json
     )
     return run_headless(request)

@@ -28,7 +28,7 @@ def check_conformance(
     if acp and client:
         raise InvalidParamsError("--acp and --client: a command is one of them")
     name = "acp" if acp else "client" if client else "server"
-    outcomes: list[suite.Outcome] = []
+    outcomes: list[suite.CheckOutcome] = []
     try:
         for outcome in suite.run(name, command, only=only, within_s=timeout):
             sys.stdout.write(f"{outcome.as_json() if as_json else outcome.as_text()}\n")

@@ -13,28 +13,28 @@ from pathlib import Path
 import orjson
 from pydantic_core import to_json
 from rich.console import Console
-from rich.live import Live
+from rich.live import OverlayProcess
 from rich.table import Table
 from rich.text import Text
 
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.fleet.fleet import (
-    Progress,
-    Request,
+    FleetProgress,
+    FleetRequest,
     folders_below,
     results_of,
     run_fleet,
     write_reports,
 )
-from oh_daemon.frontends.fleet.task_folder import Result
+from oh_daemon.frontends.fleet.task_folder import TaskResult
 from oh_daemon.protocol.errors import InvalidParamsError
 
 _FAILED, _INTERRUPTED = 1, 130
 _MAX_SHOWN, _WIDE = 60, 250
 
 
-def run(request: Request, start_engine: Callable[[], Executor]) -> int:
+def run(request: FleetRequest, start_engine: Callable[[], Executor]) -> int:
     """Run the fleet; return 0 when all tasks passed."""
     console = Console(stderr=True, highlight=False)
     n_done = len(results_of(folders_below(request.out)))
@@ -57,11 +57,11 @@ def run(request: Request, start_engine: Callable[[], Executor]) -> int:
 
 
 def _watch_progress(
-    request: Request, start_engine: Callable[[], Executor], console: Console
-) -> Progress:
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    request: FleetRequest, start_engine: Callable[[], Executor], console: Console
+) -> FleetProgress:
+    with OverlayProcess(console=console, auto_refresh=False, transient=True) as live:
 
-        def show(progress: Progress, result: Result | None) -> None:
+        def show(progress: FleetProgress, result: TaskResult | None) -> None:
             if result is not None:
                 console.print(Text(display_escaped(line_of(result))))
             if console.is_terminal:
@@ -70,7 +70,7 @@ def _watch_progress(
         return run_fleet(request, start_engine, show)
 
 
-def line_of(result: Result) -> str:
+def line_of(result: TaskResult) -> str:
     """Return what is said of a task that has just ended."""
     mark = "✓" if result.status == "passed" else "✗"
     check = "" if result.check is None else f", check {result.check}"
@@ -79,7 +79,7 @@ def line_of(result: Result) -> str:
     )
 
 
-def line_of_all(progress: Progress) -> str:
+def line_of_all(progress: FleetProgress) -> str:
     """Return how far the fleet is, in one line."""
     counts = ", ".join(f"{n} {status}" for status, n in sorted(progress.n_by_status.items()))
     now = (
@@ -109,7 +109,7 @@ def _print_status(out: Path, *, as_json: bool) -> int:
     is_success = True
     for folder in folders_below(out):
         result, ledger = folder.result, folder.ledger
-        row = result or Result(
+        row = result or TaskResult(
             id=folder.path.name, status="failed", reason="", steps=ledger.steps, n_cut=ledger.n_cut
         )
         status = result.status if result else "unfinished"
@@ -137,7 +137,7 @@ def _merge(out: Path) -> int:
     return 0 if all(result.status == "passed" for result in results) else _FAILED
 
 
-def shard_of(request: Request, shard: str) -> Request:
+def shard_of(request: FleetRequest, shard: str) -> FleetRequest:
     """Return the part of the request that a shard such as `0/16` has, in a folder of its own."""
     index, _, count = shard.partition("/")
     out = request.out / f"shard-{index}-of-{count}"

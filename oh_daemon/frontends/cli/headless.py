@@ -54,7 +54,7 @@ from oh_daemon.protocol.settings import Merged
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """The command line of `run` or `condense`."""
 
     task: str
@@ -79,7 +79,7 @@ class Request:
 class Terminal(ClientConnection):
     """The terminal of `oh-daemon run`, whose user answers if there is one."""
 
-    def __init__(self, request: Request, watch: TurnWatch) -> None:
+    def __init__(self, request: RunRequest, watch: TurnWatch) -> None:
         super().__init__("oh-daemon run", (watch,))
         self._request = request
 
@@ -105,7 +105,7 @@ class Ended:
     """The exit code that the turn's end stands for."""
 
 
-def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
+def run_headless(request: RunRequest, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
     """Work until the turn ends; return the exit code, which `at_end` may change."""
     signals, watch = Signals(), TurnWatch()
     conversations, config, models = _compose(request, os.environ, watch)
@@ -159,7 +159,7 @@ def interrupt(control: ConversationControl) -> None:
 
 
 def _compose(
-    request: Request, environment: Mapping[str, str], watch: TurnWatch
+    request: RunRequest, environment: Mapping[str, str], watch: TurnWatch
 ) -> tuple[Conversations, AgentConfig, Models]:
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places(environment)
@@ -184,7 +184,7 @@ def _compose(
     return Conversations(context, equip), config, models
 
 
-def sources_of(request: Request, places: Places) -> SettingsSources:
+def sources_of(request: RunRequest, places: Places) -> SettingsSources:
     own_file, options = request.settings_file, request.options
     return SettingsSources(os.environ, places.settings_file, own_file, command_line=options)
 
@@ -197,7 +197,7 @@ def report_problems(settings: Merged) -> None:
         print_line(f"settings: {render_problem(problem)}")
 
 
-def secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
+def secrets_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the named variables. Raises `InvalidParamsError` for one missing or too short."""
     for name in request.secrets:
         if len(environment.get(name, "")) < MIN_LENGTH:
@@ -221,7 +221,7 @@ def read_schema(file: Path | None) -> Json | None:
 
 
 def _open(
-    request: Request,
+    request: RunRequest,
     conversations: Conversations,
     config: AgentConfig,
     models: Models,
@@ -254,7 +254,7 @@ def _open(
     return live
 
 
-def resumed_id(request: Request, ids: Iterable[str]) -> str | None:
+def resumed_id(request: RunRequest, ids: Iterable[str]) -> str | None:
     """Return the id of the conversation to go on with, if any. Raises `InvalidParamsError`."""
     if request.autoresume and request.resume is not None:
         raise InvalidParamsError("--resume and --autoresume exclude each other")
@@ -263,13 +263,13 @@ def resumed_id(request: Request, ids: Iterable[str]) -> str | None:
     return next(iter(ids), None) if request.autoresume else None
 
 
-def require_task(request: Request) -> None:
+def require_task(request: RunRequest) -> None:
     """Raises `InvalidParamsError` when a new conversation has nothing to begin with."""
     if not request.task.strip():
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
 
 
-def _require_work(request: Request, live: OpenConversation) -> None:
+def _require_work(request: RunRequest, live: OpenConversation) -> None:
     """Raises `InvalidStateError` when a resumed conversation has nothing to go on with."""
     state = live.conversation.state
     if request.condenses and (state.turn is not None or state.pending):
@@ -290,7 +290,7 @@ def unanswered_error(prompt: str, conversation_id: str) -> InvalidStateError:
     return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
 
 
-def _announce(request: Request, live: OpenConversation) -> None:
+def _announce(request: RunRequest, live: OpenConversation) -> None:
     """Say where it works and that it costs money."""
     print_line(f"works in {request.workspace}, on this machine and with your permissions")
     announce_cost(live.conversation.state.options["model"])
@@ -301,7 +301,7 @@ def announce_cost(model: str) -> None:
         print_line(f"model {model}; this run costs money, and the sum is shown at the end")
 
 
-def changed_options(request: Request) -> dict[str, str]:
+def changed_options(request: RunRequest) -> dict[str, str]:
     """Return the options that the command line changes in a resumed conversation.
 
     Raises `InvalidParamsError` for a limit, which only a new conversation takes.
@@ -315,7 +315,7 @@ def changed_options(request: Request) -> dict[str, str]:
 
 
 def _begin(
-    request: Request, live: OpenConversation, images: Sequence[bytes], models: Models
+    request: RunRequest, live: OpenConversation, images: Sequence[bytes], models: Models
 ) -> None:
     conversation = live.conversation
 
@@ -331,5 +331,5 @@ def _begin(
         conversation.resume()
 
 
-def can_ask(request: Request) -> bool:
+def can_ask(request: RunRequest) -> bool:
     return sys.stdin.isatty() and not (request.as_json or request.is_alone)

@@ -28,7 +28,7 @@ _MODELS = {model.partition("/")[0]: model for model in PROVIDERS.values()}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoginRequest:
     """What the command line says; what it leaves out is asked, if a person is there."""
 
     provider: str = ""
@@ -38,7 +38,7 @@ class Request:
     """The key comes from stdin."""
 
 
-def run_login(request: Request) -> None:
+def run_login(request: LoginRequest) -> None:
     """Raises `ModelError` when the provider does not answer; nothing is stored then."""
     console = Console(highlight=False)
     places = Places(os.environ)
@@ -72,7 +72,7 @@ def run_logout(provider: str) -> None:
     sys.stdout.write(f"removed: {', '.join(is_removed) or 'nothing was stored'}\n")
 
 
-def _complete(request: Request, settings: Settings, console: Console) -> Login:
+def _complete(request: LoginRequest, settings: Settings, console: Console) -> Login:
     """Return the login, with what a person adds to the request. Raises `InvalidParamsError`."""
     # Read before anything is asked: stdin is no terminal then.
     key = read_all().strip() if request.reads_key else ""
@@ -90,7 +90,7 @@ def _complete(request: Request, settings: Settings, console: Console) -> Login:
     return Login(provider, name, url or None, key or None)
 
 
-def _place(request: Request, person: _Person) -> tuple[str, str]:
+def _place(request: LoginRequest, person: _Person) -> tuple[str, str]:
     """Return the provider, and its address if it is not the usual one."""
     provider, url = request.provider, request.url
     if not provider and not url:

@@ -23,7 +23,7 @@ from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.attached import attach_to, ids_of
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
 from oh_daemon.frontends.cli.headless import (
-    Request,
+    RunRequest,
     Signals,
     announce_cost,
     can_ask,
@@ -51,14 +51,14 @@ from oh_daemon.protocol.branches import ChangesListResult
 from oh_daemon.protocol.errors import InvalidParamsError
 
 
-def run_elsewhere(request: Request, target: str, program: str, *, attaches: bool) -> int:
+def run_elsewhere(request: RunRequest, target: str, program: str, *, attaches: bool) -> int:
     """Work at a target, or in the daemon for several clients; return the exit code."""
     if target and attaches:
         raise InvalidParamsError("--attach and --on exclude each other")
     return run_attached(request) if attaches else run_on(request, target, program)
 
 
-def run_on(request: Request, text: str, program: str) -> int:
+def run_on(request: RunRequest, text: str, program: str) -> int:
     """Work at a target until the turn ends; return the exit code."""
     target, folder = _place(request, text)
     again = f"--on {shlex.quote(text)}{f' --program {shlex.quote(program)}' if program else ''}"
@@ -66,7 +66,7 @@ def run_on(request: Request, text: str, program: str) -> int:
     return _run(request, folder, start, (f"at {target.text}, with your permissions there", again))
 
 
-def run_attached(request: Request) -> int:
+def run_attached(request: RunRequest) -> int:
     """Work in the daemon for several clients until the turn ends; return the exit code."""
     _require_no_choice(request, "--attach")
     sources = sources_of(request, Places(os.environ))
@@ -79,7 +79,7 @@ def run_attached(request: Request) -> int:
 
 
 def _run(
-    request: Request, folder: Path, start: Callable[[], DaemonClient], words: tuple[str, str]
+    request: RunRequest, folder: Path, start: Callable[[], DaemonClient], words: tuple[str, str]
 ) -> int:
     """Work there; `words` say where that is, and by which options it is named."""
     signals, watch = Signals(), TurnWatch()
@@ -117,14 +117,14 @@ def _run(
         return code
 
 
-def _say_what_waits(request: Request, control: DeskThere, folder: Path) -> None:
+def _say_what_waits(request: RunRequest, control: DeskThere, folder: Path) -> None:
     if request.isolated:
         changes = ChangesListResult.model_validate(control.ask("changes/list"))
         for words in lines_at_end(changes, folder, f"there: oh-daemon land {control.id[:12]}"):
             print_line(words)
 
 
-def _place(request: Request, text: str) -> tuple[Target, Path]:
+def _place(request: RunRequest, text: str) -> tuple[Target, Path]:
     """Return the target and the folder there. Raises `InvalidParamsError`."""
     target = parse_target(text)
     _require_no_choice(request, "--on")
@@ -133,17 +133,17 @@ def _place(request: Request, text: str) -> tuple[Target, Path]:
     return target, Path(target.folder) if target.folder else request.workspace
 
 
-def _require_no_choice(request: Request, option: str) -> None:
+def _require_no_choice(request: RunRequest, option: str) -> None:
     if request.tool_choice != "auto":
         raise InvalidParamsError(f"--tool-choice is for runs here: leave it out with {option}")
 
 
-def _block(request: Request) -> Json:
+def _block(request: RunRequest) -> Json:
     kind = "panel" if can_ask(request) else "unattended"
     return {"client": {"name": "oh-daemon run", "kind": kind}, "events": {"deltas": False}}
 
 
-def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> DaemonClient:
+def _daemon_at(target: Target, program: str, folder: Path, request: RunRequest) -> DaemonClient:
     places = Places(os.environ)
     sources = sources_of(request, places)
     settings = sources.merged()
@@ -159,7 +159,7 @@ def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> 
     return connect(carrier, models, settings.settings, hello([folder], block))
 
 
-def _open(request: Request, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:
+def _open(request: RunRequest, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:
     """Start or open the conversation to work in; return the ids of what waits in it already."""
     if (resumed := resumed_id(request, ids_of(daemon, folder))) is None:
         require_task(request)

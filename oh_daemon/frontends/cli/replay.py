@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from oh_daemon.common.plain_text import display_escaped
-from oh_daemon.features.replay.compare import Report
+from oh_daemon.features.replay.compare import ReplayReport
 from oh_daemon.features.replay.recordings import compare_runs, tasks_in
 from oh_daemon.features.replay.replay import replay
 from oh_daemon.frontends.cli.logs import find_log
@@ -39,7 +39,7 @@ def run_replay(folder: Path, recording: str, *, executes: bool, is_strict: bool)
     return _report(report)
 
 
-def _report(report: Report) -> int:
+def _report(report: ReplayReport) -> int:
     steps = f"replayed {report.n_steps} steps"
     if report.difference is not None:
         lines = (f"{steps}; {report.difference.where} differs", *report.difference.lines())
@@ -52,16 +52,16 @@ def _report(report: Report) -> int:
     return SAME
 
 
-def _run_again(folder: Path, place: Path, *, is_strict: bool) -> Report:
+def _run_again(folder: Path, place: Path, *, is_strict: bool) -> ReplayReport:
     """Let tools run again, in a clone of the repository, and compare the two logs."""
-    from oh_daemon.frontends.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
+    from oh_daemon.frontends.cli.headless import RunRequest, run_headless  # noqa: PLC0415 - slow.
 
     begun_at, tasks = tasks_in(place)
     home = Path(tempfile.mkdtemp(prefix="oh-replay-"))
     clone, again = _clone(folder, begun_at, home), None
     for task in tasks:
         options = {"model": f"replay:{place}"}
-        run_headless(Request(task, clone, options, resume=again))
+        run_headless(RunRequest(task, clone, options, resume=again))
         summaries = Catalog(clone / ".openhands").summaries()
         again = next(each["id"] for each in summaries if each["parentId"] is None)
     new = clone / ".openhands" / "conversations" / (again or "")

@@ -24,15 +24,15 @@ from oh_daemon.features.export.export import fence, one_line, prose
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.worktrees.task_worktree import (
     OURS,
-    Changed,
-    Check,
+    CheckResult,
+    PatchedFile,
     TaskWorktree,
     make_tree,
     run_check,
 )
 from oh_daemon.frontends.cli.github import Issue, call_api, read_issue, repository_of
 from oh_daemon.frontends.cli.headless import Ended, run_headless
-from oh_daemon.frontends.cli.headless import Request as Run
+from oh_daemon.frontends.cli.headless import RunRequest as Run
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.terminal_user import on_signals
 from oh_daemon.frontends.cli.turn_watch import DONE, TURN_FAILED
@@ -71,7 +71,7 @@ _TITLE_CHARS = 72
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResolveRequest:
     """The command line."""
 
     issue: str
@@ -89,7 +89,7 @@ class Request:
     """Open a pull request, too."""
 
 
-def run_resolve(request: Request) -> int:
+def run_resolve(request: ResolveRequest) -> int:
     """Work on the issue; return the exit code."""
     _require_boundary(request)
     with closing(Spawner()) as spawner, ExitStack() as at_the_end:
@@ -130,7 +130,7 @@ def run_resolve(request: Request) -> int:
         return code
 
 
-def _require_boundary(request: Request) -> None:
+def _require_boundary(request: ResolveRequest) -> None:
     """Raises `InvalidStateError` unless something holds what runs without a question."""
     if request.boundary is not None:
         return
@@ -148,7 +148,7 @@ def _short_name(issue: Issue) -> str:
     return f"issue-{issue.number}" if issue.number is not None else words
 
 
-def _require_new(spawner: Spawner, request: Request, branch: str, out: Path) -> None:
+def _require_new(spawner: Spawner, request: ResolveRequest, branch: str, out: Path) -> None:
     """Raises `InvalidParamsError` for what would stop it at the end, or would overwrite work."""
 
     def succeeds(*words: str) -> bool:
@@ -173,7 +173,7 @@ def _require_new(spawner: Spawner, request: Request, branch: str, out: Path) -> 
 class _Job:
     """One issue, and what becomes of it."""
 
-    request: Request
+    request: ResolveRequest
     issue: Issue
     branch: str
     out: Path
@@ -217,7 +217,7 @@ class _Job:
         self._write(ending, files)
         return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
 
-    def _run_check(self, ending: Ended) -> Check:
+    def _run_check(self, ending: Ended) -> CheckResult:
         runtime = ending.live.runtime
         print_line(f"checks with: {self.request.check}")
         spawner = runtime.spawners.for_project()
@@ -259,7 +259,7 @@ class _Job:
 
 
 def _stops(
-    ending: Ended, result: Json, check: Check | None, changes: Sequence[Changed]
+    ending: Ended, result: Json, check: CheckResult | None, changes: Sequence[PatchedFile]
 ) -> Iterator[str]:
     """Yield what stands against a pull request."""
     turn = ending.turn
@@ -293,7 +293,7 @@ def _quiet(text: str) -> str:
     return re.sub(r"[@#](?=\w)|(?<=\w)/(?=issues/)", "\\g<0>\u200b", text)
 
 
-def _body(issue: Issue, report: Json, summary: str, check: Check | None) -> str:
+def _body(issue: Issue, report: Json, summary: str, check: CheckResult | None) -> str:
     """Render what a pull request says.
 
     What the agent wrote mentions nobody, links no other issue, and shows no image.

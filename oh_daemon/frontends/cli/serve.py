@@ -57,11 +57,13 @@ def serve_clients(
         return
     from oh_daemon.frontends.serve.main import serve  # noqa: PLC0415 - as above.
     from oh_daemon.frontends.serve.web_gate import parse_public_url  # noqa: PLC0415 - as above.
-    from oh_daemon.frontends.serve.web_server import Page  # noqa: PLC0415 - for this command.
+    from oh_daemon.frontends.serve.web_server import PageOptions  # noqa: PLC0415 - for this command.
 
     if not web and (port or public_url):
         raise InvalidParamsError("a port and --public-url are for the page: add --web")
-    page = Page(workspace, port, public_url and parse_public_url(public_url)) if web else None
+    page = (
+        PageOptions(workspace, port, public_url and parse_public_url(public_url)) if web else None
+    )
     serve(dict(os.environ), idle * 60, page)
 
 

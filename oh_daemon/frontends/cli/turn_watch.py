@@ -27,7 +27,7 @@ _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 _LIMITS = frozenset({"maxSteps", *LIMITS})
 
 
-class Report(NamedTuple):
+class EventReport(NamedTuple):
     """An event, of whichever conversation."""
 
     conversation_id: str
@@ -40,13 +40,13 @@ class TurnWatch(Listener):
     """Queues what the conversations report, in order, for the main thread to print."""
 
     def __init__(self) -> None:
-        self._reports: SimpleQueue[Report | DaemonError] = SimpleQueue()
+        self._reports: SimpleQueue[EventReport | DaemonError] = SimpleQueue()
         self.turn: plain.Turn | None = None
         """The turn that `show` has shown, once it is completed."""
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
         head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
-        self._reports.put(Report(history.id, head[:-1] + b"," + line[1:], record))
+        self._reports.put(EventReport(history.id, head[:-1] + b"," + line[1:], record))
 
     def on_halted(self, history: History, error: StorageError) -> None:
         if history.state.parent_id is None:
@@ -55,7 +55,7 @@ class TurnWatch(Listener):
     def take(self, method: str, params: Any) -> None:
         """Take what a daemon elsewhere tells."""
         if method == "conversation/event":
-            self._reports.put(Report(params["conversationId"], orjson.dumps(params), params))
+            self._reports.put(EventReport(params["conversationId"], orjson.dumps(params), params))
         elif method == "daemon/statusChanged" and params["kind"] == "error":
             self.fail(StorageError(params["message"]))
 
@@ -97,7 +97,7 @@ class TurnWatch(Listener):
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
-    def _next(self, console: Console) -> Report | DaemonError:
+    def _next(self, console: Console) -> EventReport | DaemonError:
         """Return the next report; a person at a terminal sees that something is going on."""
         if not self._reports.empty():
             return self._reports.get()

@@ -66,10 +66,10 @@ def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the c
     boundary: Boundary = None,
 ) -> int:
     """Solve an issue without questions, on a branch of its own."""
-    from oh_daemon.frontends.cli.resolve import Request, run_resolve  # noqa: PLC0415 - slow.
+    from oh_daemon.frontends.cli.resolve import ResolveRequest, run_resolve  # noqa: PLC0415 - slow.
 
     _require_boundary(sandbox, boundary)
-    request = Request(
+    request = ResolveRequest(
         issue=issue,
         repository=repo,
         options=given_options(model=model, maxSteps=max_steps, maxCostUsd=max_cost),
@@ -150,17 +150,17 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
     """
     from oh_daemon.frontends.cli import fleet as fleets  # noqa: PLC0415 - slow.
     from oh_daemon.frontends.fleet.engines import engine  # noqa: PLC0415
-    from oh_daemon.frontends.fleet.fleet import Request  # noqa: PLC0415
+    from oh_daemon.frontends.fleet.fleet import FleetRequest  # noqa: PLC0415
     from oh_daemon.frontends.fleet.tasks import read_tasks  # noqa: PLC0415
-    from oh_daemon.frontends.fleet.work import Plan  # noqa: PLC0415
+    from oh_daemon.frontends.fleet.work import FleetPlan  # noqa: PLC0415
 
     if tasks in {"status", "merge"}:
         return fleets.report(tasks, folder or out, as_json=as_json)
     if out is None or folder is not None:
         raise InvalidParamsError("say where everything is kept: --out DIR")
     _require_boundary(sandbox, boundary)
-    plan = Plan(model or "", sandbox, boundary, max_steps or 100, max_cost, resumes=resume)
-    request = Request(read_tasks(Path(tasks), repo), out.absolute(), plan, jobs, max_total)
+    plan = FleetPlan(model or "", sandbox, boundary, max_steps or 100, max_cost, resumes=resume)
+    request = FleetRequest(read_tasks(Path(tasks), repo), out.absolute(), plan, jobs, max_total)
     if shard:
         request = fleets.shard_of(request, shard)
     return fleets.run(request, engine(executor, jobs, address))

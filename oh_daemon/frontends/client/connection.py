@@ -13,7 +13,7 @@ from typing import Any, Self
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.frontends.client.line import Line
 from oh_daemon.frontends.client.methods import Methods
-from oh_daemon.frontends.client.peer import END_S, Missing, Peer, hello, missing_in
+from oh_daemon.frontends.client.peer import END_S, EventGap, Peer, hello, missing_in
 from oh_daemon.jsonrpc.dispatch import Method
 from oh_daemon.jsonrpc.framing import ContentLength, FramingLost, read_frames
 from oh_daemon.jsonrpc.reading import Json
@@ -89,9 +89,9 @@ class DaemonClient(Methods):
 
     def read(self, conversation_id: str, first_seq: int, last_seq: int) -> Iterator[Any]:
         """Yield these events as they are in the log, in the form of `events`."""
-        return self._read_log(Missing(conversation_id, first_seq, last_seq))
+        return self._read_log(EventGap(conversation_id, first_seq, last_seq))
 
-    def _read_log(self, gap: Missing) -> Iterator[Any]:
+    def _read_log(self, gap: EventGap) -> Iterator[Any]:
         while gap.params is not None:
             yield from gap.take(self.request("conversation/events", gap.params))
 

@@ -82,7 +82,7 @@ class Peer:
             self._line.close_input()
 
 
-class Missing:
+class EventGap:
     """Events that are to be read from the log, page by page, in the form of those that come."""
 
     def __init__(self, conversation_id: str, first_seq: int, last_seq: int) -> None:
@@ -102,8 +102,8 @@ class Missing:
         return [{**head, **each} for each in page["events"] if each["seq"] <= self._last_seq]
 
 
-def missing_in(gap: Json) -> Missing:
-    return Missing(gap["conversationId"], gap["fromSeq"], gap["toSeq"])
+def missing_in(gap: Json) -> EventGap:
+    return EventGap(gap["conversationId"], gap["fromSeq"], gap["toSeq"])
 
 
 def hello(folders: Sequence[Path], block: Json) -> Json:

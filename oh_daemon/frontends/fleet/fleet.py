@@ -18,9 +18,9 @@ from typing import Literal
 import orjson
 from pydantic_core import to_json
 
-from oh_daemon.frontends.fleet.task_folder import Result, TaskFolder
-from oh_daemon.frontends.fleet.tasks import Task
-from oh_daemon.frontends.fleet.work import Plan, agent_for, require_hold, work
+from oh_daemon.frontends.fleet.task_folder import TaskFolder, TaskResult
+from oh_daemon.frontends.fleet.tasks import FleetTask
+from oh_daemon.frontends.fleet.work import FleetPlan, agent_for, require_hold, work
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 
 _TICK_S = 1.0
@@ -29,7 +29,7 @@ _MAX_CRASHES = 3
 
 
 @dataclass(slots=True)
-class Progress:
+class FleetProgress:
     """How far a fleet is."""
 
     total: int
@@ -46,21 +46,21 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FleetRequest:
     """What a fleet is to do, and with what at once."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[FleetTask]
     out: Path
-    plan: Plan
+    plan: FleetPlan
     jobs: int = 4
     max_total_usd: float | None = None
 
 
 def run_fleet(
-    request: Request,
+    request: FleetRequest,
     start_engine: Callable[[], Executor],
-    on_progress: Callable[[Progress, Result | None], object],
-) -> Progress:
+    on_progress: Callable[[FleetProgress, TaskResult | None], object],
+) -> FleetProgress:
     """Work on all tasks and return how they ended. Blocks; `on_progress` is called on this thread.
 
     Raises `InvalidParamsError`, `InvalidStateError` and `ModelError` before any task begins.
@@ -78,7 +78,7 @@ def run_fleet(
         return drive.progress
 
 
-def _require_means(request: Request) -> None:
+def _require_means(request: FleetRequest) -> None:
     plan = request.plan
     require_hold(request.out.parent, plan)
     if request.max_total_usd is not None and plan.max_cost_usd is None:
@@ -103,20 +103,20 @@ class _Drive:
 
     def __init__(
         self,
-        request: Request,
+        request: FleetRequest,
         folders: dict[str, TaskFolder],
         start_engine: Callable[[], Executor],
-        on_progress: Callable[[Progress, Result | None], object],
+        on_progress: Callable[[FleetProgress, TaskResult | None], object],
     ) -> None:
         self._request = request
         self._folders = folders
         self._start_engine = start_engine
         self._on_progress = on_progress
-        self._running_tasks: dict[Future[Result], Task] = {}
+        self._running_tasks: dict[Future[TaskResult], FleetTask] = {}
         self._crashes: Counter[str] = Counter()
-        self.results: list[Result] = []
-        self.progress = Progress(len(request.tasks))
-        self._waiting_tasks = deque[Task]()
+        self.results: list[TaskResult] = []
+        self.progress = FleetProgress(len(request.tasks))
+        self._waiting_tasks = deque[FleetTask]()
         self._spent_usd = {id_: folder.ledger.cost_usd for id_, folder in folders.items()}
         for task in request.tasks:
             result = folders[task.id].result
@@ -163,7 +163,7 @@ class _Drive:
         spent_usd = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
         return spent_usd + len(full) * each <= limit
 
-    def _take_result(self, future: Future[Result]) -> Result | None:
+    def _take_result(self, future: Future[TaskResult]) -> TaskResult | None:
         """Return the result; None if the worker has died and another one goes on."""
         task = self._running_tasks.pop(future)
         self.progress.n_running = len(self._running_tasks)
@@ -176,13 +176,15 @@ class _Drive:
             self._waiting_tasks.append(task)
             return None
         else:
-            result = Result(id=task.id, status="error", reason=f"{type(error).__name__}: {error}")
+            result = TaskResult(
+                id=task.id, status="error", reason=f"{type(error).__name__}: {error}"
+            )
             folder.finish(result)
         self._count(result)
         write_reports(self._request.out, [result], "ab")
         return result
 
-    def _count(self, result: Result) -> None:
+    def _count(self, result: TaskResult) -> None:
         self.results.append(result)
         self.progress.n_by_status[result.status] += 1
         self.progress.cost_usd += self._spent_usd[result.id]
@@ -194,12 +196,14 @@ def folders_below(out: Path) -> list[TaskFolder]:
     return [TaskFolder(file.parent) for file in sorted(paths)]
 
 
-def results_of(folders: Iterable[TaskFolder]) -> list[Result]:
+def results_of(folders: Iterable[TaskFolder]) -> list[TaskResult]:
     """Return the results of those tasks that have ended."""
     return [result for folder in folders if (result := folder.result) is not None]
 
 
-def write_reports(out: Path, results: Iterable[Result], mode: Literal["wb", "ab"] = "wb") -> None:
+def write_reports(
+    out: Path, results: Iterable[TaskResult], mode: Literal["wb", "ab"] = "wb"
+) -> None:
     """Write results.jsonl, and predictions.jsonl in the form of SWE-bench; or add to them.
 
     A kill may leave half a line, which the next run repairs from the folders of the tasks.

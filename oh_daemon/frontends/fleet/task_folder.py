@@ -18,7 +18,7 @@ from typing import Literal
 import orjson
 from pydantic_core import to_json
 
-from oh_daemon.frontends.fleet.tasks import Task
+from oh_daemon.frontends.fleet.tasks import FleetTask
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import Contract
 from oh_daemon.protocol.errors import InvalidParamsError, ReadOnlyError
@@ -27,7 +27,7 @@ from oh_daemon.storage.log_scan import read_log
 Status = Literal["passed", "failed", "error"]
 
 
-class Result(Contract):
+class TaskResult(Contract):
     """How a task ended: an `error` is of what was around the agent, such as clone and setup."""
 
     id: str
@@ -96,7 +96,7 @@ class TaskFolder:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def take(self, task: Task) -> None:
+    def take(self, task: FleetTask) -> None:
         """Note what is to be done. Raises `InvalidParamsError` if it was something else before."""
         file, row = self.path / "task.json", to_json(task)
         with suppress(FileNotFoundError):
@@ -109,12 +109,12 @@ class TaskFolder:
         write_whole(file, row)
 
     @property
-    def result(self) -> Result | None:
+    def result(self) -> TaskResult | None:
         with suppress(FileNotFoundError):
-            return Result.model_validate_json((self.path / "result.json").read_bytes())
+            return TaskResult.model_validate_json((self.path / "result.json").read_bytes())
         return None
 
-    def finish(self, result: Result) -> None:
+    def finish(self, result: TaskResult) -> None:
         write_whole(self.path / "result.json", to_json(result, indent=1))
 
     def _records(self) -> list[plain.Record]:

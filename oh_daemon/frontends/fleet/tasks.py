@@ -18,7 +18,7 @@ _ON_GITHUB = re.compile(r"[\w.-]+/[\w.-]+")
 _OF_AN_ISSUE = re.compile(r"(https://github\.com/[\w.-]+/[\w.-]+)/issues/\d+")
 
 
-class Task(Contract):
+class FleetTask(Contract):
     """One task: what to do, in a clone of which repository, and how to check it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -35,7 +35,7 @@ class Task(Contract):
     """A command for the clone when the agent is done; exit code 0 is a pass."""
 
 
-def read_tasks(file: Path, repo: str = "") -> tuple[Task, ...]:
+def read_tasks(file: Path, repo: str = "") -> tuple[FleetTask, ...]:
     """Read JSON lines or one JSON array; `repo` is that of rows which name none.
 
     Raises `InvalidParamsError` with the row, and `OSError`.
@@ -59,11 +59,11 @@ def _lines(text: bytes) -> Iterable[Any]:
     return [orjson.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _task(n: int, row: object, file: Path, repo: str) -> Task:
+def _task(n: int, row: object, file: Path, repo: str) -> FleetTask:
     try:
         fields = _fields(cast("dict[str, Any]", row)) if isinstance(row, dict) else {}
         fields["repo"] = _place(fields.get("repo") or repo, file.parent)
-        return Task.model_validate(fields)
+        return FleetTask.model_validate(fields)
     except ValidationError as exc:
         raise InvalidParamsError(f"{str(file)!r}, task {n}: {problem_in(exc)}") from None
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal
 
-from oh_daemon.frontends.fleet.task_folder import Result, Status, TaskFolder, write_whole
-from oh_daemon.frontends.fleet.tasks import Task
+from oh_daemon.frontends.fleet.task_folder import Status, TaskFolder, TaskResult, write_whole
+from oh_daemon.frontends.fleet.tasks import FleetTask
 from oh_daemon.frontends.library.library_agent import Agent
 from oh_daemon.frontends.library.library_conversation import Conversation
 from oh_daemon.frontends.library.workspace import Workspace
@@ -37,7 +37,7 @@ fi && git rev-parse HEAD > ../base && cd .. && mv tree.new tree
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """How all tasks of a fleet are done. It has no key: each process finds its own."""
 
     model: str = ""
@@ -53,7 +53,7 @@ class Plan:
     version: str = version("oh-daemon")
 
 
-def work(task: Task, path: Path, plan: Plan) -> Result:
+def work(task: FleetTask, path: Path, plan: FleetPlan) -> TaskResult:
     """Bring the task to its end, or return the result that it has. Blocks for minutes or hours."""
     if plan.version != version("oh-daemon"):
         raise InvalidParamsError(f"oh-daemon {plan.version} began, here is {version('oh-daemon')}")
@@ -65,7 +65,7 @@ def work(task: Task, path: Path, plan: Plan) -> Result:
         try:
             result = _run(task, folder, plan)
         except (DaemonError, OSError) as exc:
-            result = Result(id=task.id, status="error", reason=str(exc))
+            result = TaskResult(id=task.id, status="error", reason=str(exc))
         ledger = folder.ledger
         result = result.model_copy(
             update={
@@ -81,7 +81,7 @@ def work(task: Task, path: Path, plan: Plan) -> Result:
         return result
 
 
-def _run(task: Task, folder: TaskFolder, plan: Plan) -> Result:
+def _run(task: FleetTask, folder: TaskFolder, plan: FleetPlan) -> TaskResult:
     folder.take(task)
     require_hold(folder.path, plan)
     # Its shell and what starts that would weigh more than the conversation.
@@ -105,7 +105,7 @@ def _run(task: Task, folder: TaskFolder, plan: Plan) -> Result:
             write_whole(folder.path / "check.log", outcome.output.encode())
         state = conversation.state
     status: Status = "passed" if _is_done(turn) and not check else "failed"
-    return Result(
+    return TaskResult(
         id=task.id,
         status=status,
         reason=_reason(turn),
@@ -118,7 +118,7 @@ def _run(task: Task, folder: TaskFolder, plan: Plan) -> Result:
     )
 
 
-def _prepare(task: Task, folder: TaskFolder, host: Workspace, plan: Plan) -> None:
+def _prepare(task: FleetTask, folder: TaskFolder, host: Workspace, plan: FleetPlan) -> None:
     """Make the clone and set it up, unless that was done. Raises `ToolError`."""
     if not folder.tree.exists():
         words = {"repo": quote(task.repo), "base": quote(task.base)}
@@ -136,7 +136,7 @@ def _prepare(task: Task, folder: TaskFolder, host: Workspace, plan: Plan) -> Non
     mark.touch()
 
 
-def require_hold(folder: Path, plan: Plan) -> None:
+def require_hold(folder: Path, plan: FleetPlan) -> None:
     """Raise `InvalidStateError` unless something holds the commands of agents on this machine."""
     why = Workspace(folder, sandbox=plan.sandbox).refusal
     if why is not None:
@@ -145,7 +145,7 @@ def require_hold(folder: Path, plan: Plan) -> None:
         )
 
 
-def agent_for(plan: Plan, lost_usd: float = 0.0) -> Agent:
+def agent_for(plan: FleetPlan, lost_usd: float = 0.0) -> Agent:
     """Return the agent of a task, for which kills may have made calls cost so much twice.
 
     Raises `ModelError`, and `InvalidParamsError` when a limit would not hold.

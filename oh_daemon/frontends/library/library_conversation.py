@@ -29,7 +29,7 @@ from oh_daemon.frontends.library.program import config_of, context_of, run_held
 from oh_daemon.frontends.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.frontends.library.remote_conversation import RemoteConversation
 from oh_daemon.frontends.library.remote_workspace import RemoteWorkspace
-from oh_daemon.frontends.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
+from oh_daemon.frontends.library.snapshot import IsolatedReview, Snapshot, isolated_of, snapshot_of
 from oh_daemon.frontends.library.workspace import CommandResult, Workspace
 from oh_daemon.kernel.context import LOG_SCHEME
 from oh_daemon.kernel.journal import Journal
@@ -291,7 +291,7 @@ class Conversation(ProgramConversation):
             )
 
     @property
-    def isolated_changes(self) -> Isolated:
+    def isolated_changes(self) -> IsolatedReview:
         """What waits to land, if the conversation is `isolated`. Raises `InvalidStateError`."""
         return isolated_of(self._live, self._folders)
 

@@ -21,7 +21,7 @@ from oh_daemon.conversations.services import (
 )
 from oh_daemon.features.mcp.connections import ServerEnvironment
 from oh_daemon.features.mcp.offer import tool_name
-from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.frontends.library.library_agent import LLM, Agent, Tool
@@ -145,11 +145,11 @@ def settings_of(agent: Agent) -> Settings:
     return more.model_copy(update={**values, **own})
 
 
-def _servers_of(agent: Agent, around: ServerEnvironment) -> McpServers:
+def _servers_of(agent: Agent, around: ServerEnvironment) -> ServerPool:
     """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
     if agent.mcp_tokens is not None:
         around = replace(around, keep=PrivateValues(agent.mcp_tokens))
-    servers = McpServers(run_on_loop, lambda: agent.mcp_servers, around)
+    servers = ServerPool(run_on_loop, lambda: agent.mcp_servers, around)
     servers.wait_s = TIMEOUT_MAX
     return servers
 

@@ -31,7 +31,7 @@ from oh_daemon.frontends.library.remote_agent import (
     start_params,
 )
 from oh_daemon.frontends.library.remote_workspace import RemoteWorkspace, not_there
-from oh_daemon.frontends.library.snapshot import ConversationStatus, Isolated, Snapshot
+from oh_daemon.frontends.library.snapshot import ConversationStatus, IsolatedReview, Snapshot
 from oh_daemon.frontends.remote.carrier import Carrier
 from oh_daemon.frontends.remote.connect import connect
 from oh_daemon.kernel.journal import History
@@ -276,10 +276,10 @@ class RemoteConversation(ProgramConversation):
         return branches.RollbackResult.model_validate(result)
 
     @property
-    def isolated_changes(self) -> Isolated:
+    def isolated_changes(self) -> IsolatedReview:
         if self._history.state.isolated is None:
             raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
-        return Isolated(ChangesThere(self._daemon, self.id), self.id, self._folder)
+        return IsolatedReview(ChangesThere(self._daemon, self.id), self.id, self._folder)
 
     @property
     def checkpoints(self) -> tuple[branches.Checkpoint, ...]:

@@ -60,7 +60,7 @@ def snapshot_of(live: OpenConversation, all_live: Iterable[OpenConversation]) ->
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
-class Waiting(Protocol):
+class PendingChanges(Protocol):
     """What waits in an isolated conversation, here or elsewhere."""
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult: ...
@@ -69,10 +69,10 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Isolated:
+class IsolatedReview:
     """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
 
-    _changes: Waiting
+    _changes: PendingChanges
     _id: str
     _folder: Path
 
@@ -103,8 +103,8 @@ class Isolated:
         return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
 
 
-def isolated_of(live: OpenConversation, folders: Sequence[Path]) -> Isolated:
+def isolated_of(live: OpenConversation, folders: Sequence[Path]) -> IsolatedReview:
     """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
     if live.isolated_changes is None:
         raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
-    return Isolated(live.isolated_changes, live.id, folders[0])
+    return IsolatedReview(live.isolated_changes, live.id, folders[0])

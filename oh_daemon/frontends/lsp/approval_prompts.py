@@ -35,7 +35,7 @@ _BY_MESSAGE = "window/showMessageRequest"
 _WARNING, _INFO = 2, 3
 
 
-class Asker:
+class ApprovalPrompts:
     """Any thread may ask; the client never has the same request open twice."""
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:

@@ -22,7 +22,7 @@ from oh_daemon.conversations.services import (
 )
 from oh_daemon.conversations.services import compose as compose_services
 from oh_daemon.conversations.sub_agents import equip
-from oh_daemon.features.mcp.servers import McpServers as Servers
+from oh_daemon.features.mcp.servers import ServerPool as Servers
 from oh_daemon.features.models.warm_up import warm_up
 from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
@@ -33,7 +33,7 @@ from oh_daemon.frontends.lsp.client_models import ClientModels
 from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
 from oh_daemon.frontends.lsp.daemon import Daemon, started_pool
 from oh_daemon.frontends.lsp.editor import ClientEditor, ClientServers, EditorContext
-from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.frontends.lsp.lifecycle import LspServer
 from oh_daemon.frontends.lsp.method_calls import bind
 from oh_daemon.frontends.lsp.plain.handlers_standard import standard_methods
 from oh_daemon.frontends.lsp.publisher import Publisher, conversation_of
@@ -56,7 +56,7 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 """The first call of one of these imports what model calls need; idle windows do not."""
 
 
-def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
+def compose(server: LspServer, facts: ClientFacts, self_test: SelfTest) -> Service:
     """Build everything behind the methods. Called right after `initialize`."""
     environment = self_test.environment
     places = Places(environment)
@@ -86,7 +86,7 @@ class Window(ClientConnection):
     """The connection of one LSP client: its documents, its tools, and its user's answers."""
 
     def __init__(
-        self, server: Server, facts: ClientFacts, services: DaemonServices, user: UserContext
+        self, server: LspServer, facts: ClientFacts, services: DaemonServices, user: UserContext
     ) -> None:
         """The client's own models, if it offers any, take the place of the user's."""
         client = server.client
@@ -216,7 +216,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
 
 
 def _configuration(
-    sources: SettingsSources, facts: ClientFacts, server: Server, on_new: Callable[[], None]
+    sources: SettingsSources, facts: ClientFacts, server: LspServer, on_new: Callable[[], None]
 ) -> dict[str, Notification]:
     """Return the handlers that keep up with the client's settings in section `ohDaemon`."""
 

@@ -39,7 +39,7 @@ from oh_daemon.protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from oh_daemon.frontends.lsp.recording import Recording
+    from oh_daemon.frontends.lsp.recording import WireRecording
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ EXIT_CANNOT_START = 4
 _STOP_S = 2.0
 
 
-class Waiting:
+class FrameQueue:
     """Frames in order of arrival, perhaps with a stop behind them."""
 
     def __init__(self) -> None:
@@ -83,14 +83,14 @@ class Waiting:
         return None
 
 
-class Server:
+class LspServer:
     """One client on one pair of descriptors. Create and run it on one thread."""
 
     def __init__(
         self,
         stdio: tuple[int, int],
-        make_services: Callable[[Server, ClientFacts], Iterable[Service]],
-        recording: Recording | None = None,
+        make_services: Callable[[LspServer, ClientFacts], Iterable[Service]],
+        recording: WireRecording | None = None,
         report_sandbox: Callable[[Json], dict[str, str] | None] = lambda _settings: None,
         opening: Opening | None = None,
     ) -> None:
@@ -108,7 +108,7 @@ class Server:
         self._make_services = make_services
         self._report_sandbox = report_sandbox
         self._recording = recording
-        self._waiting_frames = Waiting()
+        self._waiting_frames = FrameQueue()
         self._is_initialized = False
         self._is_shut_down = False
         self.outbox = Outbox(

@@ -12,7 +12,7 @@ import orjson
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.conversations.description import describe, describe_state
-from oh_daemon.frontends.lsp.approval_prompts import Asker
+from oh_daemon.frontends.lsp.approval_prompts import ApprovalPrompts
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.jsonrpc.client import Client, ClientAnswer
 from oh_daemon.jsonrpc.framing import encode
@@ -46,7 +46,7 @@ class Publisher:
         self.subscribed_ids: set[str] = set()
         self.on_changes: Callable[[History], object] = lambda _history: None
         """Called under a conversation's lock when what waits for review may be another."""
-        self.asker = Asker(outbox, client, facts)
+        self.asker = ApprovalPrompts(outbox, client, facts)
         self._progress = _Progress(outbox, client)
 
     def subscribe(self, history: History) -> None:

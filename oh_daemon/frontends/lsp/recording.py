@@ -36,7 +36,7 @@ _UTC = orjson.OPT_UTC_Z
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
 
-class Recording:
+class WireRecording:
     """Safe from any thread."""
 
     def __init__(self, path: Path) -> None:

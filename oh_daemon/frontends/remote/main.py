@@ -28,9 +28,9 @@ def serve(text: str, program: str, maps: list[str]) -> int:
     target, folders = parse_target(text), parse_folders(maps)
     carrier = Carrier(target, program, os.environ)
     stdio = claim_stdio()
-    from oh_daemon.frontends.remote.proxy import Proxy  # noqa: PLC0415 - the carrier starts meanwhile.
+    from oh_daemon.frontends.remote.proxy import RemoteProxy  # noqa: PLC0415 - the carrier starts meanwhile.
 
-    code = Proxy(stdio, carrier, folders).run()
+    code = RemoteProxy(stdio, carrier, folders).run()
     sys.stderr.flush()
     # Threads that wait for the editor or for a model must not keep the process alive.
     os._exit(code)

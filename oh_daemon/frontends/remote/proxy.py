@@ -54,7 +54,7 @@ _END_S = 5.0
 _INITIALIZE_S = 2.0
 
 
-class Proxy:
+class RemoteProxy:
     """One editor on one pair of descriptors, and one carrier."""
 
     def __init__(

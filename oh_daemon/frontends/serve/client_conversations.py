@@ -27,7 +27,7 @@ from oh_daemon.protocol.errors import InvalidParamsError
 from oh_daemon.workspace.paths import path_from_uri
 
 
-class Host(Protocol):
+class ClientHost(Protocol):
     """What all clients share."""
 
     conversations: Conversations
@@ -42,7 +42,7 @@ class Host(Protocol):
 class ClientConversations(Conversations):
     """See `Conversations`, all of which are the same for all clients."""
 
-    def __init__(self, host: Host, window: Window) -> None:
+    def __init__(self, host: ClientHost, window: Window) -> None:
         super().__init__(window.context, equip, host.conversations.open_conversations)
         self._host = host
         self._window = window

@@ -13,14 +13,16 @@ from typing import NoReturn
 from oh_daemon.features.settings.places import Places
 from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
 from oh_daemon.frontends.serve.socket_server import SocketServer
-from oh_daemon.frontends.serve.web_server import Page, WebServer
+from oh_daemon.frontends.serve.web_server import PageOptions, WebServer
 from oh_daemon.jsonrpc.stdio import signal_numbers
 
 _LOOK_S = 1.0
 """How often it looks at most whether something still runs."""
 
 
-def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = None) -> NoReturn:
+def serve(
+    environment: Mapping[str, str], idle_s: float, page: PageOptions | None = None
+) -> NoReturn:
     """Serve the user's clients until a signal, or `idle_s` after the last one if nothing runs.
 
     Says on stdout where, once clients can connect. Raises `UserError` when another one serves, or

@@ -27,7 +27,7 @@ from oh_daemon.features.trust.trust import by_real_path
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.composition import Window, verdicts_of
 from oh_daemon.frontends.lsp.daemon import started_pool
-from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.frontends.lsp.lifecycle import LspServer
 from oh_daemon.frontends.serve.active_client import ActiveClient
 from oh_daemon.frontends.serve.client_conversations import ClientConversations, sees
 from oh_daemon.jsonrpc.main_loop import Service
@@ -65,8 +65,8 @@ class MultiClientServer(ClientConnection, Listener):
         self._serial = Serial(started_pool(8))
         self._lock = threading.Lock()
         self._windows: tuple[Window, ...] = ()
-        self._servers: dict[Server, threading.Thread] = {}
-        self._leaving: dict[Server, Sequence[Callable[[], object]]] = {}
+        self._servers: dict[LspServer, threading.Thread] = {}
+        self._leaving: dict[LspServer, Sequence[Callable[[], object]]] = {}
         self._active_clients: dict[str, ActiveClient] = {}
         self._listeners: tuple[Callable[[Path], None], ...] = ()
 
@@ -82,14 +82,14 @@ class MultiClientServer(ClientConnection, Listener):
                 raise OverloadedError(f"{MAX_CLIENTS} clients are connected, which is the limit")
             descriptor = peer.fileno()
             both = descriptor, descriptor
-            server = Server(both, self._compose, None, self._self_test.report)
+            server = LspServer(both, self._compose, None, self._self_test.report)
             run = partial(self._serve, server, peer)
             thread = threading.Thread(target=run, name=f"client-{descriptor}", daemon=True)
             self._servers[server] = thread
         log.info("a client came through %s", door)
         thread.start()
 
-    def _serve(self, server: Server, peer: socket.socket) -> None:
+    def _serve(self, server: LspServer, peer: socket.socket) -> None:
         self.on_quiet()
         try:
             # What connects and stays silent would else keep a place, and the process from ending.
@@ -137,7 +137,7 @@ class MultiClientServer(ClientConnection, Listener):
         self.conversations.close_all(_STOP_S / 2)
         self.conversations.context.services.close()
 
-    def _compose(self, server: Server, facts: ClientFacts) -> Iterator[Service]:
+    def _compose(self, server: LspServer, facts: ClientFacts) -> Iterator[Service]:
         environment = self._self_test.environment
         sources = SettingsSources(environment, self._places.settings_file, client=facts.settings)
         context = self.conversations.context

@@ -34,7 +34,7 @@ _CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancest
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """What a request for a page gets."""
 
     status: int
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """What is looked at of a request; a header that came several times is as none."""
 
     method: str
@@ -58,7 +58,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PageGate:
     """Its secrets are of this process: links and cookies of an earlier one are stale."""
 
     port: int
@@ -74,7 +74,7 @@ class Gate:
         """What leads to the page, on one's own device or through one's own tunnel."""
         return f"{self.public_url or self._origins()[0]}/?token={self.token}"
 
-    def admit(self, head: Head) -> Answer | Literal["page", "socket"]:
+    def admit(self, head: RequestHead) -> PageResponse | Literal["page", "socket"]:
         """Return what is asked for, or the answer to a request that has come to its end."""
         url = urlsplit(head.target)
         if head.host not in {urlsplit(origin).netloc for origin in self._origins()}:
@@ -94,14 +94,14 @@ class Gate:
             return _refusal(403, "Another page may not connect.")
         return "socket"
 
-    def _first(self, host: str) -> Answer:
+    def _first(self, host: str) -> PageResponse:
         """Answer the link: the page is opened by a page of ours, which is sent a strict cookie."""
         goal = f"/{self.room}/"
         is_public = self.public_url != "" and host == urlsplit(self.public_url).netloc
         strict = "HttpOnly; SameSite=Strict" + ("; Secure" if is_public else "")
         cookie = f"{_COOKIE}={self.token}; Path={goal}; {strict}"
         refresh = f'<meta http-equiv="refresh" content="0;url={goal}">'
-        return Answer(200, _document(refresh, "oh"), {"Set-Cookie": cookie})
+        return PageResponse(200, _document(refresh, "oh"), {"Set-Cookie": cookie})
 
     def _is_token(self, candidate: str) -> bool:
         return compare_digest(candidate.encode(), self.token.encode())
@@ -128,7 +128,7 @@ def is_page_built() -> bool:
     return (_PAGE / "main.js").exists()
 
 
-def page_for(folders: Sequence[str]) -> Answer:
+def page_for(folders: Sequence[str]) -> PageResponse:
     """Return the page, which shows conversations of these folders (URIs).
 
     Script and style are in it, so it may load nothing.
@@ -143,7 +143,7 @@ def page_for(folders: Sequence[str]) -> Answer:
     data = html.escape(json.dumps(list(folders)))
     body = f'<body data-folders="{data}"><script nonce="{nonce}">{script}</script></body>'
     policy = f"{_CLOSED}; {sources}; img-src data:; connect-src 'self'"
-    return Answer(200, _document(head, "oh", body), policy=policy)
+    return PageResponse(200, _document(head, "oh", body), policy=policy)
 
 
 def _cookie_in(header: str) -> str:
@@ -151,12 +151,12 @@ def _cookie_in(header: str) -> str:
     return next((value for name, _, value in pairs if name == _COOKIE), "")
 
 
-def _without_token() -> Answer:
+def _without_token() -> PageResponse:
     return _refusal(403, "Open the link that <code>oh-daemon serve --web</code> has printed.")
 
 
-def _refusal(status: int, sentence: str) -> Answer:
-    return Answer(status, _document("", "oh", f"<body><p>{sentence}</p></body>"))
+def _refusal(status: int, sentence: str) -> PageResponse:
+    return PageResponse(status, _document("", "oh", f"<body><p>{sentence}</p></body>"))
 
 
 def _document(head: str, title: str, body: str = "<body></body>") -> str:

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
-from oh_daemon.frontends.serve.web_gate import Answer, Gate, Head, is_page_built, page_for
+from oh_daemon.frontends.serve.web_gate import (
+    PageGate,
+    PageResponse,
+    RequestHead,
+    is_page_built,
+    page_for,
+)
 from oh_daemon.jsonrpc.framing import MAX_MESSAGE_BYTES, ContentLength, read_frames
 from oh_daemon.protocol.errors import InvalidParamsError, OverloadedError, UserError
 from oh_daemon.workspace.paths import uri_from_path
@@ -37,7 +43,7 @@ _SILENT.disabled = True
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageOptions:
     """What the user wants of the page."""
 
     folder: Path
@@ -51,7 +57,7 @@ class Page:
 class WebServer:
     """Listens until the process ends."""
 
-    def __init__(self, server: MultiClientServer, page: Page) -> None:
+    def __init__(self, server: MultiClientServer, page: PageOptions) -> None:
         """Take the port. Raises `UserError` if it is taken, or if there is no page."""
         from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
 
@@ -66,7 +72,7 @@ class WebServer:
             self._socket = socket.create_server(("127.0.0.1", page.port))
         except OSError as exc:
             raise UserError(f"no page can be served at port {page.port}: {exc.strerror}") from exc
-        self._gate = Gate(self._socket.getsockname()[1], page.public_url)
+        self._gate = PageGate(self._socket.getsockname()[1], page.public_url)
         make_server = partial(
             serve,
             self._serve,
@@ -102,7 +108,7 @@ class WebServer:
             return None
         return _response(self._page() if goal == "page" else goal)
 
-    def _page(self) -> Answer:
+    def _page(self) -> PageResponse:
         """Return a page for all folders that were open so far, also of editors that have left."""
         for window in self._server.windows():
             self._folders |= dict.fromkeys(window.documents.folders())
@@ -150,9 +156,9 @@ def _pass_back(client_socket: socket.socket, browser: ServerConnection) -> None:
     browser.close()
 
 
-def _head_of(request: Request) -> Head:
+def _head_of(request: Request) -> RequestHead:
     headers = request.headers
-    return Head(
+    return RequestHead(
         method=request.method,
         target=request.path,
         host=_only(headers, "Host"),
@@ -166,7 +172,7 @@ def _only(headers: Headers, name: str) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: PageResponse) -> Response:
     from websockets.datastructures import Headers  # noqa: PLC0415 - as above.
     from websockets.http11 import Response  # noqa: PLC0415 - as above.
 

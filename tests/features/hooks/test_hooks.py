@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oh_daemon.features.hooks.hooks import (
+    HookOutcome,
     HookRun,
-    Outcome,
     combine_runs,
     matching,
     read_outcome,
@@ -27,39 +27,41 @@ def _specific(**fields: Any) -> str:
 @pytest.mark.parametrize(
     ("event", "code", "stdout", "stderr", "expected"),
     [
-        ("PreToolUse", 0, "", "", Outcome()),
-        ("PreToolUse", 0, "all is well", "", Outcome()),
-        ("PreToolUse", 2, "", "no pushes\n", Outcome("deny", "no pushes")),
-        ("PreToolUse", 2, "", "", Outcome("deny", "the hook 'h' says no")),
-        ("PreToolUse", 0, '{"decision": "block", "reason": "r"}', "", Outcome("deny", "r")),
+        ("PreToolUse", 0, "", "", HookOutcome()),
+        ("PreToolUse", 0, "all is well", "", HookOutcome()),
+        ("PreToolUse", 2, "", "no pushes\n", HookOutcome("deny", "no pushes")),
+        ("PreToolUse", 2, "", "", HookOutcome("deny", "the hook 'h' says no")),
+        ("PreToolUse", 0, '{"decision": "block", "reason": "r"}', "", HookOutcome("deny", "r")),
         (
             "PreToolUse",
             0,
             _specific(permissionDecision="ask", permissionDecisionReason="look"),
             "",
-            Outcome("ask", "look"),
+            HookOutcome("ask", "look"),
         ),
         (
             "PreToolUse",
             0,
             _specific(updatedInput={"a": 1}, additionalContext="c"),
             "",
-            Outcome(updated_input={"a": 1}, context="c"),
+            HookOutcome(updated_input={"a": 1}, context="c"),
         ),
-        ("Stop", 0, '{"continue": false, "stopReason": "enough"}', "", Outcome(stop="enough")),
-        ("UserPromptSubmit", 0, "It is Friday.", "", Outcome(context="It is Friday.")),
-        ("PostToolUse", 0, '{"systemMessage": "hi"}', "", Outcome(warnings=("hi",))),
+        ("Stop", 0, '{"continue": false, "stopReason": "enough"}', "", HookOutcome(stop="enough")),
+        ("UserPromptSubmit", 0, "It is Friday.", "", HookOutcome(context="It is Friday.")),
+        ("PostToolUse", 0, '{"systemMessage": "hi"}', "", HookOutcome(warnings=("hi",))),
         (
             "Stop",
             127,
             "",
             "bash: nope\nmore",
-            Outcome(warnings=("The Stop hook 'h' ended with 127: bash: nope",)),
+            HookOutcome(warnings=("The Stop hook 'h' ended with 127: bash: nope",)),
         ),
-        ("Stop", None, "", "", Outcome(warnings=("The Stop hook 'h' took too long",))),
+        ("Stop", None, "", "", HookOutcome(warnings=("The Stop hook 'h' took too long",))),
     ],
 )
-def test_what_an_answer_means(event: Any, code: Any, stdout: str, stderr: str, expected: Outcome):
+def test_what_an_answer_means(
+    event: Any, code: Any, stdout: str, stderr: str, expected: HookOutcome
+):
     assert read_outcome(event, HookRun("h", code, stdout, stderr)) == expected
 
 
@@ -68,7 +70,7 @@ def test_broken_json_is_a_warning():
     assert "gave no valid JSON" in warning
 
 
-def _run_hooks(*answers: tuple[str, str]) -> Outcome:
+def _run_hooks(*answers: tuple[str, str]) -> HookOutcome:
     """Return the combined outcome of hooks, each given by its scope and its answer."""
     hooks = [(HookCommand(type="command", command=a), scope) for scope, a in answers]
     runs = [HookRun("h", 0, answer, "") for _, answer in answers]

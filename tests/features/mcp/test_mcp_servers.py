@@ -17,7 +17,7 @@ import mcp_server
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.mcp.connections import ServerEnvironment, connect_pipes
-from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.io_loop import run_on_loop
 from oh_daemon.system.spawner import Process, Spawner
@@ -34,7 +34,7 @@ class World:
         self.coroutines: list[Coroutine[Any, Any, Any]] = []
         self._spawner = Spawner()
         around = ServerEnvironment(self._spawner, os.environ, Masker(), cwd)
-        self.servers = McpServers(self._ask, lambda: self.servers_wanted, around)
+        self.servers = ServerPool(self._ask, lambda: self.servers_wanted, around)
 
     def _ask(self, coroutine: Coroutine[Any, Any, Any], cancel: object) -> Any:  # noqa: ARG002 - the port's shape.
         self.coroutines.append(coroutine)
@@ -95,7 +95,7 @@ def test_a_server_that_is_not_up_at_the_start_is_tried_again_and_nobody_waits_fo
     settings_by_name = {"late": McpServerSettings(command=str(program))}
     spawner, is_up, has_failed = Spawner(), threading.Event(), threading.Event()
     around = ServerEnvironment(spawner, os.environ, Masker(), tmp_path)
-    servers = McpServers(run_on_loop, lambda: settings_by_name, around)
+    servers = ServerPool(run_on_loop, lambda: settings_by_name, around)
 
     def look_up() -> None:
         for info in servers.infos():
@@ -183,7 +183,7 @@ def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
         spawner = Spawner()
         around = ServerEnvironment(spawner, os.environ, Masker(), tmp_path, token_store)
         settings_by_name = {"far": McpServerSettings(url=url)}
-        servers = McpServers(run_on_loop, lambda: settings_by_name, around)
+        servers = ServerPool(run_on_loop, lambda: settings_by_name, around)
         servers.begin()
         servers.tools(CancelToken())
         [info] = servers.infos()

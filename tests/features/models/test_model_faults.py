@@ -29,7 +29,7 @@ from model_calls import KEY, ask, complete, settings_for
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.conformance.rpc_process import WITHIN_S
-from oh_daemon.features.models.failures import Failure, explain
+from oh_daemon.features.models.failures import CallFailure, explain
 from oh_daemon.features.models.remote_model import RemoteModel
 from oh_daemon.kernel.ports import ModelDelta
 from oh_daemon.protocol.errors import (
@@ -83,7 +83,7 @@ def test_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
 def test_what_a_library_says_of_a_connection_is_said_for_people(
     url: str, address: str, expected_text: str, way_out: str
 ):
-    failure = Failure(f"Cannot connect to host {address}")
+    failure = CallFailure(f"Cannot connect to host {address}")
     message = explain(failure, LLMSettings(model="openai/fake", base_url=url))
     host = address.partition(" ")[0]
     assert (
@@ -94,7 +94,7 @@ def test_what_a_library_says_of_a_connection_is_said_for_people(
 
 def test_a_page_of_a_gateway_is_shown_without_its_markup():
     page = "<html><style>a {}</style><body><h1>Bad\n Gateway</h1></body></html>"
-    message = explain(Failure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
+    message = explain(CallFailure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
     assert message.message == "http://a answered HTTP 502: Bad Gateway"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.features.sandbox.secret_files import SecretCovers, SecretNames
+from oh_daemon.features.sandbox.secret_files import FolderSecrets, SecretCovers
 
 VALUE = "S3CR3T-VALUE"
 
@@ -149,7 +149,7 @@ def test_looking_again_lists_no_folder_that_has_not_changed(desk: Desk) -> None:
         folder.mkdir(parents=True)
         for name in range(10):
             (folder / f"module_{number}_{name}.py").touch()
-    names = SecretNames(desk.project)
+    names = FolderSecrets(desk.project)
     # As long as the clock of files may lag behind, a folder counts as changed.
     while time.time_ns() - (desk.project / "src/9/299").stat().st_ctime_ns < 50_000_000:
         pass

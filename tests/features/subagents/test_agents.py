@@ -13,8 +13,8 @@ from oh_daemon.features.instructions.agent_files import find_agents
 from oh_daemon.features.subagents.agents import (
     BUILTIN,
     NamedAgent,
-    Outcome,
-    Task,
+    SubAgentTask,
+    TaskOutcome,
     choose_agents,
     inherited_options,
     outcome_of,
@@ -125,25 +125,27 @@ def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
     state = State("c1", items=[agent_message])
     error = {"message": "no model"}
     for turn, outcome in [
-        ({"stopReason": "finished", "finalText": "Done."}, Outcome("completed", None, "Done.")),
-        ({"stopReason": "maxSteps"}, Outcome("failed", "maxSteps", "So far.")),
-        ({"stopReason": "cancelled"}, Outcome("cancelled", "cancelled", "So far.")),
-        ({"reason": "network"}, Outcome("failed", "network", "So far.")),
+        ({"stopReason": "finished", "finalText": "Done."}, TaskOutcome("completed", None, "Done.")),
+        ({"stopReason": "maxSteps"}, TaskOutcome("failed", "maxSteps", "So far.")),
+        ({"stopReason": "cancelled"}, TaskOutcome("cancelled", "cancelled", "So far.")),
+        ({"reason": "network"}, TaskOutcome("failed", "network", "So far.")),
         (
             {"stopReason": "error", "error": error},
-            Outcome("failed", "error", "no model\nSo far."),
+            TaskOutcome("failed", "error", "no model\nSo far."),
         ),
     ]:
         assert outcome_of(turn, state) == outcome
     actual_state = State("c1", result_schema={"type": "integer"})
     finished_turn = {"stopReason": "finished", "finalText": "Three.", "result": 3}
-    assert outcome_of(finished_turn, actual_state) == Outcome("completed", None, "Three.", 3)
+    assert outcome_of(finished_turn, actual_state) == TaskOutcome("completed", None, "Three.", 3)
     talking_turn = {"stopReason": "endTurn", "finalText": "Three."}
-    assert outcome_of(talking_turn, actual_state) == Outcome("failed", "noResult", "Three.")
+    assert outcome_of(talking_turn, actual_state) == TaskOutcome("failed", "noResult", "Three.")
 
 
 def test_a_long_result_keeps_its_head_and_tail() -> None:
-    text = render_outcome(Task("t", "T", "general"), "c1", Outcome("completed", None, "x" * 99_999))
+    text = render_outcome(
+        SubAgentTask("t", "T", "general"), "c1", TaskOutcome("completed", None, "x" * 99_999)
+    )
     assert len(text) < 17_000
     assert "characters cut]" in text
 

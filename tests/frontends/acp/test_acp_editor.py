@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.client_facts import AcpClientFacts
 from oh_daemon.frontends.acp.editor import ClientFiles, ClientQuirks, quirks_of
 from oh_daemon.jsonrpc.client import ClientAnswer
 from oh_daemon.kernel.editor_ports import TextEdit
@@ -66,7 +66,7 @@ def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Pat
 
 def test_only_clients_whose_ways_are_known_are_written_to() -> None:
     quirks = {
-        name: quirks_of(ClientFacts(name, FS))
+        name: quirks_of(AcpClientFacts(name, FS))
         for name in ("Zed", "JetBrains IDE", "CodeCompanion.nvim", "acpx", "")
     }
     assert quirks == {
@@ -76,6 +76,6 @@ def test_only_clients_whose_ways_are_known_are_written_to() -> None:
         "acpx": ClientQuirks(reads_buffers=True, takes_writes=False),
         "": ClientQuirks(reads_buffers=True, takes_writes=False),
     }
-    assert quirks_of(ClientFacts("zed", {})) == ClientQuirks(
+    assert quirks_of(AcpClientFacts("zed", {})) == ClientQuirks(
         reads_buffers=False, takes_writes=False
     )

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.frontends.fleet.tasks import Task, read_tasks
+from oh_daemon.frontends.fleet.tasks import FleetTask, read_tasks
 from oh_daemon.protocol.errors import InvalidParamsError
 
 OWN = {"id": "a", "repo": "x/y", "prompt": "Go."}
 ON_GITHUB = "https://github.com/x/y"
 
 
-def read(folder: Path, *rows: Any, repo: str = "") -> tuple[Task, ...]:
+def read(folder: Path, *rows: Any, repo: str = "") -> tuple[FleetTask, ...]:
     file = folder / "tasks.json"
     file.write_text("\n".join(map(json.dumps, rows)))
     return read_tasks(file, repo)
@@ -31,9 +31,9 @@ def test_rows_of_three_kinds_are_tasks(tmp_path: Path) -> None:
     prompt = "Resolve this issue.\n\n# Add\n\nIs wrong."
     assert tasks == read(tmp_path, *rows)
     assert tasks[:3] == (
-        Task(id="a", repo=str(tmp_path / "here"), prompt="Go.", check="true"),
-        Task(id="x__y-1", repo=f"{ON_GITHUB}.git", base="abc", prompt="No."),
-        Task(id="issue-7", repo=ON_GITHUB, prompt=prompt),
+        FleetTask(id="a", repo=str(tmp_path / "here"), prompt="Go.", check="true"),
+        FleetTask(id="x__y-1", repo=f"{ON_GITHUB}.git", base="abc", prompt="No."),
+        FleetTask(id="issue-7", repo=ON_GITHUB, prompt=prompt),
     )
     [own] = read(tmp_path, {"number": 9, "title": "Mine"}, repo="here")
     assert own.repo == str(tmp_path / "here")

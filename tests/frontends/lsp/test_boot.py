@@ -13,7 +13,7 @@ from oh_daemon.conformance.connection import frame
 from oh_daemon.features.sandbox.last_test import machine
 from oh_daemon.frontends.lsp.boot import Opening, answer_first
 from oh_daemon.frontends.lsp.client_facts import parse_client_facts
-from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.frontends.lsp.lifecycle import LspServer
 from oh_daemon.jsonrpc.framing import ContentLength, Message, read_frames
 from oh_daemon.protocol.errors import InvalidParamsError
 
@@ -156,7 +156,7 @@ def test_a_signal_that_comes_before_the_first_message_is_read_again_ends_it_all_
     opening.is_answered = True
     inbound, client_out = os.pipe()
     client_in, outbound = os.pipe()
-    server = Server((inbound, outbound), lambda _server, _facts: (), opening=opening)
+    server = LspServer((inbound, outbound), lambda _server, _facts: (), opening=opening)
     server.stop("SIGINT")
     assert server.serve() == 0
     for descriptor in (client_out, client_in, outbound):

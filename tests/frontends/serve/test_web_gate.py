@@ -5,11 +5,11 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from oh_daemon.frontends.serve.web_gate import Answer, Gate, Head, parse_public_url
+from oh_daemon.frontends.serve.web_gate import PageGate, PageResponse, RequestHead, parse_public_url
 from oh_daemon.protocol.errors import InvalidParamsError
 
-GATE = Gate(8123, "https://desk.example.net")
-LINK = Head("GET", GATE.link.removeprefix(GATE.public_url), "127.0.0.1:8123", None, "")
+GATE = PageGate(8123, "https://desk.example.net")
+LINK = RequestHead("GET", GATE.link.removeprefix(GATE.public_url), "127.0.0.1:8123", None, "")
 COOKIE = f"other=1; oh={GATE.token}"
 PAGE = replace(LINK, target=f"/{GATE.room}/", cookies=COOKIE)
 SOCKET = replace(PAGE, target=f"/{GATE.room}/socket", origin="http://127.0.0.1:8123")
@@ -17,13 +17,13 @@ SOCKET = replace(PAGE, target=f"/{GATE.room}/socket", origin="http://127.0.0.1:8
 
 def test_the_link_sends_a_strict_cookie_that_no_other_server_here_gets() -> None:
     answer = GATE.admit(LINK)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PageResponse)
     (cookie,) = SimpleCookie(answer.headers["Set-Cookie"]).values()
     assert (cookie["httponly"], cookie["samesite"], cookie["secure"]) == (True, "Strict", "")
     assert cookie["path"] == f"/{GATE.room}/"
     assert GATE.token not in answer.body
     public = GATE.admit(replace(LINK, host="desk.example.net"))
-    assert isinstance(public, Answer)
+    assert isinstance(public, PageResponse)
     assert "Secure" in public.headers["Set-Cookie"]
 
 
@@ -39,11 +39,11 @@ def test_page_and_socket_are_there_under_our_own_names(host: str) -> None:
     [
         (replace(LINK, target="/"), 403),
         (replace(LINK, target="/?token="), 403),
-        (replace(LINK, target=f"/?token={Gate(8123).token}"), 403),
+        (replace(LINK, target=f"/?token={PageGate(8123).token}"), 403),
         (replace(PAGE, cookies=""), 403),
-        (replace(PAGE, cookies=f"oh={Gate(8123).token}"), 403),
+        (replace(PAGE, cookies=f"oh={PageGate(8123).token}"), 403),
         (replace(SOCKET, cookies=f"oh2={GATE.token}"), 403),
-        (replace(PAGE, target=f"/{Gate(8123).room}/"), 404),
+        (replace(PAGE, target=f"/{PageGate(8123).room}/"), 404),
         (replace(PAGE, target=f"/{GATE.room}/../etc/passwd"), 404),
         (replace(PAGE, method="POST"), 405),
         *((replace(LINK, host=host), 403) for host in ("evil.example:8123", "127.0.0.1", None)),
@@ -54,9 +54,9 @@ def test_page_and_socket_are_there_under_our_own_names(host: str) -> None:
         ),
     ],
 )
-def test_others_are_refused_and_hear_no_secret(head: Head, status: int) -> None:
+def test_others_are_refused_and_hear_no_secret(head: RequestHead, status: int) -> None:
     answer = GATE.admit(head)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PageResponse)
     assert answer.status == status
     assert not any(each in str(answer) for each in (GATE.token, GATE.room))
 
