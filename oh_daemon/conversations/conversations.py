@@ -1,6 +1,6 @@
 """The conversations of one process: starts, opens, finds, lists, closes and deletes them.
 
-A `OpenConversation` conversation is at work here; all others are logs that `storage/catalog` finds.
+An `OpenConversation` runs here; all others are logs that `storage/catalog` finds.
 Those that touch the disk block for some milliseconds: call them on a worker thread, never on the
 main loop.
 """
@@ -76,12 +76,15 @@ class Conversations:
     """Thread-safe. One per client."""
 
     def __init__(
-        self, context: ConversationContext, equip: Equip, here: OpenConversations | None = None
+        self,
+        context: ConversationContext,
+        equip: Equip,
+        open_conversations: OpenConversations | None = None,
     ) -> None:
-        """`equip` adds tools to a recipe; with `open_conversations`, these are the conversations of others."""
+        """`equip` adds tools to a configuration; `open_conversations` belong to all clients."""
         self.context = context
         self._equip = equip
-        self.open_conversations = here or OpenConversations()
+        self.open_conversations = open_conversations or OpenConversations()
         self._lock, self._open_conversations, self._followed_logs = (
             self.open_conversations.lock,
             self.open_conversations.live,

@@ -282,7 +282,7 @@ class Actions:
         return command_changes.collect(update, keep)
 
     def begin_apply(self, *, ends_turn: bool) -> bool:
-        """Begin to apply changes of no command; return whether there are any. See `CommandChanges`."""
+        """Begin to apply changes of no command (`CommandChanges`); return whether there are any."""
         command_changes, journal = self._runtime.command_changes, self._journal
         if command_changes is None or journal.state.options_now["mode"] == "plan":
             return False

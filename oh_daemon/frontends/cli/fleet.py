@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 from pydantic_core import to_json
 from rich.console import Console
-from rich.live import OverlayProcess
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -59,7 +59,7 @@ def run(request: FleetRequest, start_engine: Callable[[], Executor]) -> int:
 def _watch_progress(
     request: FleetRequest, start_engine: Callable[[], Executor], console: Console
 ) -> FleetProgress:
-    with OverlayProcess(console=console, auto_refresh=False, transient=True) as live:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(progress: FleetProgress, result: TaskResult | None) -> None:
             if result is not None:
