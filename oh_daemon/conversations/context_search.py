@@ -58,11 +58,11 @@ def context_search(  # noqa: PLR0913 - a handler names each part that it takes.
     folders: Sequence[Path],
     cancel: CancelToken,
 ) -> m.ContextSearchResult:
-    live = conversations.find_live(params.conversation_id or "")
+    open_conversation = conversations.find_open(params.conversation_id or "")
     search = _Search(
         params,
         Query(params.query),
-        (live.runtime.folders.folders if live else ()) or folders,
+        (open_conversation.runtime.folders.folders if open_conversation else ()) or folders,
         cancel,
         conversations,
         find_skills,

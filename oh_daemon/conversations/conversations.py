@@ -87,7 +87,7 @@ class Conversations:
         self.open_conversations = open_conversations or OpenConversations()
         self._lock, self._open_conversations, self._followed_logs = (
             self.open_conversations.lock,
-            self.open_conversations.live,
+            self.open_conversations.by_id,
             self.open_conversations.followed_logs,
         )
         self._entries: dict[str, IndexEntry] = {}
@@ -120,12 +120,12 @@ class Conversations:
         state = State(conversation_id or new_id())
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
         with new_log(self.context, catalog, state.conversation_id) as (log, epoch):
-            live = self._make(state, log, epoch, folders, config)
-            live.written_out(params.content or ())
+            open_conversation = self._make(state, log, epoch, folders, config)
+            open_conversation.written_out(params.content or ())
             event = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
-                agent=live.agent_info(options),
+                agent=open_conversation.agent_info(options),
                 options=options,
                 max_steps=params.max_steps or settings.max_steps,
                 max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
@@ -134,9 +134,9 @@ class Conversations:
                 parent_id=config.parent.id if config.parent else None,
                 isolated=config.isolated,
             )
-            live.conversation.journal.append(event, cause=cause)
-            live.begin_isolation()
-        return self._add(live, at_work=at_work)
+            open_conversation.conversation.journal.append(event, cause=cause)
+            open_conversation.begin_isolation()
+        return self._add(open_conversation, at_work=at_work)
 
     def open(
         self,
@@ -154,10 +154,10 @@ class Conversations:
         Raises `ConversationNotFoundError`, `ConversationLockedError`, `InvalidStateError` without
         `moves`, or `StorageError`.
         """
-        if (live := self.find_live(conversation_id)) is not None:
+        if (open_conversation := self.find_open(conversation_id)) is not None:
             if at_work:
-                live.start()
-            return live
+                open_conversation.start()
+            return open_conversation
         self._require_room()
         services, user = self.context.services, self.context.user
         place = self.place_of(conversation_id, folders)
@@ -174,14 +174,14 @@ class Conversations:
             config = config or AgentConfig(settings.instructions)
             if not is_own:
                 config = config_for_foreign(config, state, settings, user.models)
-            live = self._make(state, log.log, log.epoch, own, config)
+            open_conversation = self._make(state, log.log, log.epoch, own, config)
             repairs = log.repairs
             if not has_begun:
                 model = settings.model or user.models.require_default()
-                repairs = (*repairs, begin_again(live, place, settings, model))
-            live.take_up(moved_from)
-        live.repairs = repairs if is_own else (*repairs, FOREIGN)
-        return self._add(live, at_work=at_work)
+                repairs = (*repairs, begin_again(open_conversation, place, settings, model))
+            open_conversation.take_up(moved_from)
+        open_conversation.repairs = repairs if is_own else (*repairs, FOREIGN)
+        return self._add(open_conversation, at_work=at_work)
 
     def open_or_follow(
         self, conversation_id: str, folders: Sequence[Path], on_over: Callable[[Followed], object]
@@ -202,7 +202,7 @@ class Conversations:
         followed_log = Followed(place, owner, listeners)
         try:
             # The other process may have released it before we began to watch.
-            live = self.open(conversation_id, folders)
+            open_conversation = self.open(conversation_id, folders)
         except ConversationLockedError:
             self._follow(followed_log, on_over)
             return followed_log
@@ -210,7 +210,7 @@ class Conversations:
             followed_log.leave()
             raise
         followed_log.leave()
-        return live
+        return open_conversation
 
     def _follow(self, followed_log: Followed, on_over: Callable[[Followed], object]) -> None:
         def over() -> None:
@@ -244,63 +244,65 @@ class Conversations:
         logged, equip = LogWithState(log, state, epoch), partial(self._equip, self)
         return OpenConversation(self.context, config, logged, folders, equip, self._keep_summary)
 
-    def _add(self, live: OpenConversation, *, at_work: bool) -> OpenConversation:
+    def _add(self, open_conversation: OpenConversation, *, at_work: bool) -> OpenConversation:
         with self._lock:
-            self._open_conversations[live.id] = live
+            self._open_conversations[open_conversation.id] = open_conversation
         with ExitStack() as on_failure:
-            on_failure.callback(self.close, live.id)
+            on_failure.callback(self.close, open_conversation.id)
             if at_work:
-                live.start()
+                open_conversation.start()
             on_failure.pop_all()
-        self._keep_summary(live)
-        return live
+        self._keep_summary(open_conversation)
+        return open_conversation
 
-    def find_live(self, conversation_id: str) -> OpenConversation | None:
+    def find_open(self, conversation_id: str) -> OpenConversation | None:
         with self._lock:
             return self._open_conversations.get(conversation_id)
 
     def find_history(self, conversation_id: str) -> History | None:
         """Return a conversation that is at work or followed here, or None."""
-        live = self.find_live(conversation_id)
+        open_conversation = self.find_open(conversation_id)
         return (
-            live.conversation.journal if live is not None else self.find_followed(conversation_id)
+            open_conversation.conversation.journal
+            if open_conversation is not None
+            else self.find_followed(conversation_id)
         )
 
-    def live(self, conversation_id: str) -> OpenConversation:
+    def require_open(self, conversation_id: str) -> OpenConversation:
         """Return the conversation that is at work here.
 
         Raises `ConversationLockedError` when it is only followed, and `ConversationNotFoundError`,
         with a hint for the client, when it is not open here.
         """
-        if (conversation := self.find_live(conversation_id)) is not None:
+        if (conversation := self.find_open(conversation_id)) is not None:
             return conversation
         if (followed_log := self.find_followed(conversation_id)) is not None:
             raise ConversationLockedError(conversation_id, followed_log.owner)
         raise ConversationNotFoundError(conversation_id)
 
-    def all_live(self) -> list[OpenConversation]:
+    def all_open(self) -> list[OpenConversation]:
         with self._lock:
             return list(self._open_conversations.values())
 
     def close(self, conversation_id: str) -> None:
         """End the conversation's worker and release its log."""
         with self._lock:
-            live = self._open_conversations.pop(conversation_id, None)
-        if live is None:
+            open_conversation = self._open_conversations.pop(conversation_id, None)
+        if open_conversation is None:
             raise ConversationNotFoundError(conversation_id)
-        live.agent.close()
-        if live.conversation.journal.status not in BUSY | {"paused"}:
+        open_conversation.agent.close()
+        if open_conversation.conversation.journal.status not in BUSY | {"paused"}:
             # When the log cannot be written, its shells and its lock must still be released.
             with suppress(StorageError):
-                live.conversation.journal.append(e.ConversationClosed())
-        self._keep_summary(live)
-        for feature in live.runtime.features:
+                open_conversation.conversation.journal.append(e.ConversationClosed())
+        self._keep_summary(open_conversation)
+        for feature in open_conversation.runtime.features:
             feature.close()
-        live.close()
+        open_conversation.close()
 
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:
         """Change what lists show of a conversation; a closed one is opened only for this call."""
-        was_open = self.find_live(params.conversation_id) is not None
+        was_open = self.find_open(params.conversation_id) is not None
         journal = self.open(params.conversation_id, folders, at_work=False).conversation.journal
         journal.append(plan_update(params, journal.state.metadata))
         journal.log.sync()
@@ -316,22 +318,22 @@ class Conversations:
         Raises what `open` raises, and `ConversationBusyError` when a turn is under way.
         """
         try:
-            live = self.open(conversation_id, folders, at_work=False)
+            open_conversation = self.open(conversation_id, folders, at_work=False)
         except (ConversationNotFoundError, *_DAMAGES):
             self._remove(conversation_id, folders, permanent=permanent)
             return None
-        status = describe(live.conversation.journal).status
+        status = describe(open_conversation.conversation.journal).status
         if status in BUSY:
             raise ConversationBusyError(
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
             )
-        folders = [*paths_from_uris(live.conversation.state.folders), *folders]
+        folders = [*paths_from_uris(open_conversation.conversation.state.folders), *folders]
         for child in self.summaries(folders, conversation_id):
             self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
-        live.remove_isolation()
+        open_conversation.remove_isolation()
         self._remove(conversation_id, folders, permanent=permanent)
-        return live.conversation
+        return open_conversation.conversation
 
     def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
         for catalog in self.catalogs(folders):
@@ -341,32 +343,37 @@ class Conversations:
 
     def cancel_all(self) -> None:
         """Cancel all work under way, without waiting for its end."""
-        for live in self.all_live():
-            live.agent.close(0)
+        for open_conversation in self.all_open():
+            open_conversation.agent.close(0)
 
     def close_all(self, deadline_s: float) -> None:
         """Close all conversations at once; a turn under way is recorded as interrupted."""
         self.cancel_all()
         with self._lock:
-            live = list(self._open_conversations.values())
+            open_conversation = list(self._open_conversations.values())
             self._open_conversations.clear()
         for followed_log in self.all_followed():
             followed_log.leave()
-        for each in live:
+        for each in open_conversation:
             each.close(deadline_s / 2)
             self._keep_summary(each)
 
     def summaries(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
-        # Of live ones the stored summary is behind the log, so the catalog would read the log.
-        histories = [*(live.conversation.journal for live in self.all_live()), *self.all_followed()]
+        # Of open ones the stored summary is behind the log, so the catalog would read the log.
+        histories = [
+            *(open_conversation.conversation.journal for open_conversation in self.all_open()),
+            *self.all_followed(),
+        ]
         return list_summaries(self.catalogs(folders), parent_id, map(summarize, histories))
 
     def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""
-        if (live := self.find_live(log_id)) is not None:
-            records = [orjson.loads(line) for line in live.conversation.journal.lines()]
-            return fold(log_id, records), records, live.conversation.journal.epoch
+        if (open_conversation := self.find_open(log_id)) is not None:
+            records = [
+                orjson.loads(line) for line in open_conversation.conversation.journal.lines()
+            ]
+            return fold(log_id, records), records, open_conversation.conversation.journal.epoch
         records: list[plain.Record] = []
         scan = scan_log(self.place_of(log_id, folders), records.append)
         state = fold(log_id, records)
@@ -389,13 +396,15 @@ class Conversations:
         names = user.settings.of(None).settings.model_names
         return option_pickers(options, names, user.models.efforts_of(options["model"]))
 
-    def _keep_summary(self, live: OpenConversation) -> None:
+    def _keep_summary(self, open_conversation: OpenConversation) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""
-        live.runtime.budget.save()
-        if isinstance(live.conversation.journal.log, MemoryLog):
+        open_conversation.runtime.budget.save()
+        if isinstance(open_conversation.conversation.journal.log, MemoryLog):
             return
-        summary = summarize(live.conversation.journal)
-        self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(live.id, summary)
+        summary = summarize(open_conversation.conversation.journal)
+        self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(
+            open_conversation.id, summary
+        )
 
     def _require_room(self) -> None:
         limit = self.context.user.settings.of(None).settings.max_open_conversations

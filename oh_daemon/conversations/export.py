@@ -42,7 +42,7 @@ def conversation_export(
 def _blobs_of(
     conversations: Conversations, conversation_id: str, folders: Sequence[Path]
 ) -> ReadBlob:
-    live = conversations.find_live(conversation_id)
-    if live is not None:
-        return live.conversation.journal.log.read_blob
+    open_conversation = conversations.find_open(conversation_id)
+    if open_conversation is not None:
+        return open_conversation.conversation.journal.log.read_blob
     return Blobs(conversations.place_of(conversation_id, folders) / "blobs").read

@@ -45,8 +45,8 @@ def conversation_list(
     catalogs = conversations.catalogs(homes)
 
     def describe_listed(summary: Json) -> ConversationInfo:
-        if (live := conversations.find_live(summary["id"])) is not None:
-            return describe(live.conversation.journal)
+        if (open_conversation := conversations.find_open(summary["id"])) is not None:
+            return describe(open_conversation.conversation.journal)
         return describe_closed(summary, catalogs)
 
     def line_of(conversation_id: str, words: tuple[str, ...]) -> str | None:
@@ -134,10 +134,10 @@ def usage_read(
 
 
 def tool_list(
-    workbench: ConversationRuntime | None, conversations: Conversations, folders: Sequence[Path]
+    runtime: ConversationRuntime | None, conversations: Conversations, folders: Sequence[Path]
 ) -> d.ToolListResult:
     """List the tools of an open conversation, otherwise of one that would start now."""
-    runtime = workbench or _runtime_of_new(conversations, folders)
+    runtime = runtime or _runtime_of_new(conversations, folders)
     tools = tuple(render_tool_info(tool.spec) for tool in runtime.tools.values())
     return d.ToolListResult.model_validate({"tools": tools})
 
@@ -153,7 +153,7 @@ def agent_list(
     conversations: Conversations, params: AgentListParams, folders: Sequence[Path]
 ) -> AgentListResult:
     if params.conversation_id is not None:
-        folders = conversations.live(params.conversation_id).runtime.folders.folders
+        folders = conversations.require_open(params.conversation_id).runtime.folders.folders
     elif params.folder is not None:
         folders = [parse_folder(params.folder, "folder")]
     agents = agents_in(conversations.context, folders).values()
@@ -169,9 +169,9 @@ def find_skills(
 
     See `features.skills.handlers.FindSkills`.
     """
-    live = conversations.find_live(conversation_id or "")
-    if live is None:
+    open_conversation = conversations.find_open(conversation_id or "")
+    if open_conversation is None:
         context = conversations.context
         return SkillFolders(folders, context.services.home, lambda: context.user.trust).find()
-    live.runtime.skills.refresh()
-    return live.runtime.skills.all
+    open_conversation.runtime.skills.refresh()
+    return open_conversation.runtime.skills.all

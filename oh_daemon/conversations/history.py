@@ -84,7 +84,7 @@ def fork(
 
 
 def conversation_rollback(
-    conversation: Conversation, workbench: ConversationRuntime, params: branches.RollbackParams
+    conversation: Conversation, runtime: ConversationRuntime, params: branches.RollbackParams
 ) -> branches.RollbackResult:
     """Roll back a message of the user and everything after it.
 
@@ -96,7 +96,7 @@ def conversation_rollback(
     to_seq = begin_of_message(standing_records(records), params.to_item_id)
     result = branches.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
-        result = _restore(conversation, workbench, records, to_seq, is_dry=params.dry_run)
+        result = _restore(conversation, runtime, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
         with conversation.journal.condition:
             conversation.require_rest()
@@ -106,7 +106,7 @@ def conversation_rollback(
             conversation.journal.append(*_ending(conversation), rolled_back)
             if conversation.journal.status != "idle":
                 conversation.journal.append(conversation.turns.status_event("idle"))
-            workbench.learn_again(conversation.state)
+            runtime.learn_again(conversation.state)
         conversation.journal.log.sync()
     return branches.RollbackResult(
         restored=result.restored,
@@ -116,7 +116,7 @@ def conversation_rollback(
 
 
 def checkpoint_list(
-    conversation: Conversation, workbench: ConversationRuntime
+    conversation: Conversation, runtime: ConversationRuntime
 ) -> branches.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     by_id: dict[str, branches.Checkpoint] = {}
@@ -132,7 +132,7 @@ def checkpoint_list(
             by_id[item["id"]] = branches.Checkpoint(
                 id=item["id"], created_at=at, title=title, n_files=n
             )
-    store = workbench.checkpoints
+    store = runtime.checkpoints
     return branches.CheckpointListResult(
         checkpoints=tuple(by_id.values()), problem=store.problem if store else None
     )
@@ -153,7 +153,7 @@ def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
 
 def checkpoint_restore(
     conversation: Conversation,
-    workbench: ConversationRuntime,
+    runtime: ConversationRuntime,
     params: branches.CheckpointRestoreParams,
 ) -> branches.RestoreResult:
     """Undo the agent's changes of files from an action on, and tell the agent.
@@ -161,14 +161,14 @@ def checkpoint_restore(
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
     conversation.require_rest()
-    listed = checkpoint_list(conversation, workbench).checkpoints
+    listed = checkpoint_list(conversation, runtime).checkpoints
     by_id = {checkpoint.id: checkpoint for checkpoint in listed}
     if params.checkpoint_id not in by_id:
         what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")
     records = _records(conversation)
     begin = begin_of_item(records, params.checkpoint_id)
-    result = _restore(conversation, workbench, records, begin, is_dry=params.dry_run)
+    result = _restore(conversation, runtime, records, begin, is_dry=params.dry_run)
     if result.restored and not params.dry_run:
         title = f"Files are as before: {by_id[params.checkpoint_id].title}"
         names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
@@ -181,7 +181,7 @@ def checkpoint_restore(
 
 def _restore(
     conversation: Conversation,
-    workbench: ConversationRuntime,
+    runtime: ConversationRuntime,
     records: Sequence[plain.Record],
     to_seq: int,
     *,
@@ -189,13 +189,13 @@ def _restore(
 ) -> branches.RestoreResult:
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
-    documents, result = workbench.documents, list[str]()
+    documents, result = runtime.documents, list[str]()
     conflicts = [
-        *_without_checkpoint(workbench.folders.folders, records, later),
+        *_without_checkpoint(runtime.folders.folders, records, later),
         *_git_that_stays(later),
     ]
-    pasts = histories_of(records, to_seq, documents, workbench.checkpoints)
-    store = workbench.checkpoints if pasts and not is_dry else None
+    pasts = histories_of(records, to_seq, documents, runtime.checkpoints)
+    store = runtime.checkpoints if pasts and not is_dry else None
     stop_watching = store.watch(CancelToken()) if store else lambda: None
     reviews: list[e.ChangesReviewed] = []
     for path, past in pasts.items():

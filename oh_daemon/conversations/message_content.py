@@ -73,9 +73,9 @@ class Resolver:
         self._conversations = conversations
         self._attachments = attachments
 
-    def for_live(
+    def for_open_conversation(
         self,
-        live: OpenConversation,
+        open_conversation: OpenConversation,
         content: Sequence[Part],
         folders: Sequence[Path],
         model: str | None = None,
@@ -85,15 +85,15 @@ class Resolver:
         Reads the disk if the message `refers` to something. Raises `UserError`.
         """
         if any(_names_skill(part) for part in content):
-            live.runtime.skills.refresh()  # A skill may be new, or newly trusted.
+            open_conversation.runtime.skills.refresh()  # A skill may be new, or newly trusted.
         elif not any(_refers(part) for part in content):
             return content
-        options = live.conversation.state.options_now
+        options = open_conversation.conversation.state.options_now
         chosen_model = self._conversations.context.user.models.model_for(model or options["model"])
         require_sight(content, chosen_model)
-        log, sees = live.conversation.journal.log, chosen_model.traits.sees_images
+        log, sees = open_conversation.conversation.journal.log, chosen_model.traits.sees_images
         parts = self.stored_part(content, folders, log)
-        images = mentioned_images(content, live.runtime.folders) if sees else ()
+        images = mentioned_images(content, open_conversation.runtime.folders) if sees else ()
         return with_images(parts, images, lambda: chosen_model, log)
 
     def stored_part(

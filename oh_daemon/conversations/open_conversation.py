@@ -334,5 +334,5 @@ class OpenConversations:
     """What is at work or followed in this process, by id; guarded by the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    live: dict[str, OpenConversation] = field(default_factory=dict[str, OpenConversation])
+    by_id: dict[str, OpenConversation] = field(default_factory=dict[str, OpenConversation])
     followed_logs: dict[str, Followed] = field(default_factory=dict[str, Followed])

@@ -88,9 +88,14 @@ def _is_same(folder: Path, other_path: Path) -> bool:
     return False
 
 
-def begin_again(live: OpenConversation, place: Path, settings: Settings, model: str) -> str:
+def begin_again(
+    open_conversation: OpenConversation, place: Path, settings: Settings, model: str
+) -> str:
     """Begin a conversation whose first event is damaged, empty; return what is said about it."""
-    journal, folders = live.conversation.journal, live.runtime.folders.folders
+    journal, folders = (
+        open_conversation.conversation.journal,
+        open_conversation.runtime.folders.folders,
+    )
     description = (
         "the first event of the log is damaged, so the conversation is empty and has the options"
         f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"
@@ -99,7 +104,7 @@ def begin_again(live: OpenConversation, place: Path, settings: Settings, model: 
     event = e.ConversationCreated(
         title=DAMAGED,
         folders=tuple(map(uri_from_path, folders)),
-        agent=live.agent_info(options),
+        agent=open_conversation.agent_info(options),
         options=options,
         max_steps=settings.max_steps,
         max_cost_usd=settings.max_cost_usd,

@@ -65,7 +65,9 @@ def agents_in(context: ConversationContext, folders: Sequence[Path]) -> dict[str
 
 def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]:
     """Return the sub-agents of this parent that are open now."""
-    open_ones = (live.conversation.journal for live in conversations.all_live())
+    open_ones = (
+        open_conversation.conversation.journal for open_conversation in conversations.all_open()
+    )
     return [each for each in open_ones if each.state.parent_id == parent_id]
 
 
@@ -119,11 +121,11 @@ class SubAgents:
         if task.resume is None:
             return self._start(task, conversation_id), True
         conversations = self.conversations
-        was_open = conversations.find_live(conversation_id) is not None
+        was_open = conversations.find_open(conversation_id) is not None
         config = replace(self.config, parent=self.parent, result_schema=None)
-        live = conversations.open(conversation_id, self.folders, config=config)
-        self.align(live.conversation, task.agent)
-        return live, not was_open
+        open_conversation = conversations.open(conversation_id, self.folders, config=config)
+        self.align(open_conversation.conversation, task.agent)
+        return open_conversation, not was_open
 
     def _start(self, task: SubAgentTask, conversation_id: str) -> OpenConversation:
         agent, state = self.agents()[task.agent], self.parent.state
@@ -154,7 +156,7 @@ class SubAgents:
 
     def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
         """Return what the agent may use of the tools that the parent is offered."""
-        names = self.conversations.live(self.parent.id).runtime.tools.keys()
+        names = self.conversations.require_open(self.parent.id).runtime.tools.keys()
         tool_names = names if agent.tools is None else {*agent.tools, "finish"}
         return tuple(n for n in names if n in tool_names and n not in NOT_FOR_SUB_AGENTS)
 
@@ -175,20 +177,24 @@ class SubAgents:
 
     def over_budget(self) -> str | None:
         """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
-        state, live = self.parent.state, self.conversations.find_live(self.parent.id)
+        state, open_conversation = self.parent.state, self.conversations.find_open(self.parent.id)
         # A parent that is being closed stops its sub-agents anyway.
-        beyond_turn = live.runtime.budget.rest_before_step(state) if live is not None else None
+        beyond_turn = (
+            open_conversation.runtime.budget.rest_before_step(state)
+            if open_conversation is not None
+            else None
+        )
         reason = beyond_turn or rest_before_step(state)
         return (
             reason.stop_reason if reason is not None and reason.stop_reason != "maxSteps" else None
         )
 
-    def close(self, live: OpenConversation) -> None:
+    def close(self, open_conversation: OpenConversation) -> None:
         """Close a sub-agent, unless a client has it open or has written to it."""
-        is_watched = self.conversations.context.client.is_watched(live.id)
-        if not live.conversation.state.queue and not is_watched:
+        is_watched = self.conversations.context.client.is_watched(open_conversation.id)
+        if not open_conversation.conversation.state.queue and not is_watched:
             with suppress(UserError):  # The user or the daemon closed it.
-                self.conversations.close(live.id)
+                self.conversations.close(open_conversation.id)
 
 
 def _mode_of(agent: NamedAgent) -> str | None:
@@ -202,7 +208,7 @@ class _Child:
     position: int
     task: SubAgentTask
     item: SubagentItem
-    live: OpenConversation
+    open_conversation: OpenConversation
     is_ours: bool
     turn_id: str | None = None
 
@@ -287,14 +293,18 @@ class _Round(Listener):
         parent.journal.append(e.ItemStarted(item=item))
         parent.journal.log.sync()
         try:
-            live, is_ours = self._host.open(task, conversation_id)
+            open_conversation, is_ours = self._host.open(task, conversation_id)
         except DaemonError as exc:
             self._end(position, item, TaskOutcome("failed", exc.kind, exc.message))
             return
-        child = self._at_work[conversation_id] = _Child(position, task, item, live, is_ours)
-        live.conversation.journal.listeners.append(self)
+        child = self._at_work[conversation_id] = _Child(
+            position, task, item, open_conversation, is_ours
+        )
+        open_conversation.conversation.journal.listeners.append(self)
         try:
-            child.turn_id = live.conversation.send((TextPart(text=task.text),)).get("turnId")
+            child.turn_id = open_conversation.conversation.send((TextPart(text=task.text),)).get(
+                "turnId"
+            )
         except DaemonError as exc:
             self._leave(child)
             self._end(position, item, TaskOutcome("failed", exc.kind, exc.message))
@@ -320,15 +330,15 @@ class _Round(Listener):
             self._stop("user", report["event"]["when"])
         elif report["event"]["type"] == "options.changed":
             for child in self._at_work.values():
-                self._host.align(child.live.conversation, child.task.agent)
+                self._host.align(child.open_conversation.conversation, child.task.agent)
 
     def _follow(self, child: _Child, event: plain.Event, turn_id: str | None) -> None:
         if event["type"] == "usage.updated":
             self._bill(event)
         elif event["type"] == "item.completed":
-            self._take_changes(child.live.conversation, changes_made(event["item"]))
+            self._take_changes(child.open_conversation.conversation, changes_made(event["item"]))
         elif event["type"] == "checkpoint.created":
-            self._take_changes(child.live.conversation, event.get("changes", ()))
+            self._take_changes(child.open_conversation.conversation, event.get("changes", ()))
         elif child.turn_id not in {None, turn_id}:
             return  # It belongs to a turn that was under way before the task.
         elif event["type"] == "turn.completed":
@@ -362,7 +372,7 @@ class _Round(Listener):
         """Stop all sub-agents; each reports when it has come to rest."""
         self._stopped_by = reason
         for child in list(self._at_work.values()):
-            conversation = child.live.conversation
+            conversation = child.open_conversation.conversation
             if pause is None:
                 conversation.interrupt()
             elif conversation.turns.is_paused:
@@ -372,7 +382,7 @@ class _Round(Listener):
                     conversation.pause(pause)
 
     def _on_idle(self, child: _Child, turn: Mapping[str, object]) -> None:
-        outcome = outcome_of(turn, child.live.conversation.state)
+        outcome = outcome_of(turn, child.open_conversation.conversation.state)
         if outcome.status == "cancelled" and self._stopped_by not in {None, "cancelled", "user"}:
             outcome = replace(outcome, status="failed", reason=self._stopped_by)
         self._leave(child)
@@ -388,6 +398,6 @@ class _Round(Listener):
     def _leave(self, child: _Child) -> None:
         self._at_work.pop(child.item.conversation_id, None)
         with suppress(ValueError):
-            child.live.conversation.journal.listeners.remove(self)
+            child.open_conversation.conversation.journal.listeners.remove(self)
         if child.is_ours:
-            self._host.close(child.live)
+            self._host.close(child.open_conversation)

@@ -43,7 +43,7 @@ _MAX_PATH_CHARS = 200
 class _Stream:
     """An item that still streams, and its text so far."""
 
-    live: TextStream
+    text: TextStream
     started_at: str
     ended_at: str | None = None
     """When another channel of the answer started; None while this one continues."""
@@ -97,7 +97,7 @@ class Answering:
 
     def _completion_event(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
         stream = self._streams.get(channel)
-        item_id = stream.live.item_id if stream else new_id()
+        item_id = stream.text.item_id if stream else new_id()
         ended_at = (stream and stream.ended_at) or self._journal.clock.now()
         if stream:
             fields["started_at"] = stream.started_at
@@ -121,7 +121,7 @@ class Answering:
                 stream = self._begin(delta.channel)
             stream.ended_at = None
             stream.pieces.append(delta.text)
-            stream.live.write(delta.text)
+            stream.text.write(delta.text)
 
     def _begin(self, channel: str) -> _Stream:
         journal = self._journal
@@ -130,12 +130,12 @@ class Answering:
             before.ended_at = before.ended_at or now
         stream = _Stream(TextStream(journal, new_id(), channel), now)
         self._streams[channel] = stream
-        item = self._item(channel, stream.live.item_id, status="running", started_at=now)
+        item = self._item(channel, stream.text.item_id, status="running", started_at=now)
         journal.append(e.ItemStarted(item=item))
         return stream
 
     def _on_retry(self, retry: Retry) -> None:
-        item_ids = tuple(stream.live.item_id for stream in self._streams.values())
+        item_ids = tuple(stream.text.item_id for stream in self._streams.values())
         self._drop_streams("retried")
         self._journal.append(retry_event(retry, item_ids))
 
@@ -151,7 +151,7 @@ class Answering:
 
     def _flush(self) -> None:
         for stream in self._streams.values():
-            stream.live.close()
+            stream.text.close()
 
     # Tool calls
 

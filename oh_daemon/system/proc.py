@@ -124,7 +124,7 @@ class OverlayProcess:
     """What a process is in or holds, also if it is deleted since, and the folders above that."""
 
 
-def live(root_pid: int, folder: Path) -> OverlayProcess:
+def find_overlay_process(root_pid: int, folder: Path) -> OverlayProcess:
     """Look at all processes of a view."""
     paths: set[str] = set()
     for pid in _family(root_pid):

@@ -69,10 +69,10 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
     conversation.send(text(f"use {SECRET} now"))
     running_item = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="running")
     conversation.journal.append(e.ItemStarted(item=running_item))
-    live = TextStream(conversation.journal, "i1", "text")
+    text_stream = TextStream(conversation.journal, "i1", "text")
     for piece in ("say hu", "sh-0123", "456789 aloud", ""):
-        live.write(piece)
-    live.close()
+        text_stream.write(piece)
+    text_stream.close()
     assert SECRET not in str(records(conversation)) + str(heard.events)
     full_text = "".join(piece for _, _, piece in heard.deltas)
     assert full_text == "say <secret hidden> aloud"

@@ -21,7 +21,7 @@ from oh_daemon.features.sandbox.removal import take_out
 from oh_daemon.features.sandbox.secret_files import SecretCovers
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.system.git import find_ignored
-from oh_daemon.system.proc import held_open, live
+from oh_daemon.system.proc import find_overlay_process, held_open
 from oh_daemon.system.spawner import Spawner
 
 
@@ -60,7 +60,7 @@ class Desk:
         )
 
     def take_out(self, *names: Path) -> None:
-        take_out(self.upper, self.project, names, live(self.root, self.project))
+        take_out(self.upper, self.project, names, find_overlay_process(self.root, self.project))
         self.view.refresh()
 
 

@@ -17,7 +17,7 @@ from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.removal import take_out
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.git import find_ignored
-from oh_daemon.system.proc import live
+from oh_daemon.system.proc import find_overlay_process
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, parse_text
@@ -83,7 +83,7 @@ class Layers:
         """Let the disk be seen again under these names; `OverlaySandbox.refresh` must follow."""
         if names:
             root = self._overlay.spawner.root
-            processes = live(root, folder) if root is not None else None
+            processes = find_overlay_process(root, folder) if root is not None else None
             take_out(self._overlay.upper(folder), folder, names, processes)
 
 

@@ -46,25 +46,25 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK |
 
 
 def take_out(
-    upper: Path, folder: Path, names: Iterable[Path], live: OverlayProcess | None = None
+    upper: Path, folder: Path, names: Iterable[Path], processes: OverlayProcess | None = None
 ) -> None:
     """Remove names from the layer; `ModelContext.refresh` must follow. Raises `OSError`.
 
     A tree that the disk does not have goes as a whole. A folder that both have loses its marks and
-    its mode, what else is in it stays. `live` is None when nothing runs in the view.
+    its mode, what else is in it stays. `processes` is None when nothing runs in the view.
     """
     with ExitStack() as stack:
         layer, disk = (
             stack.enter_context(open_folder(upper)),
             stack.enter_context(open_folder(folder)),
         )
-        mount = open_in(live.pid, folder) if live else None
+        mount = open_in(processes.pid, folder) if processes else None
         if mount is not None:
             stack.callback(os.close, mount)
         targets = {str(name) for name in names}
         trash = upper.with_name(f"{upper.name}-gone")
         taking = _Removal(layer, disk, mount, trash, targets)
-        in_use = {str(name) for name in live.in_use} if live else set[str]()
+        in_use = {str(name) for name in processes.in_use} if processes else set[str]()
         staying = {name for name in targets if taking.is_staying(name, in_use)}
         for name in sorted(staying):
             taking.make_equal(name)

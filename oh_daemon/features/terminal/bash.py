@@ -386,10 +386,10 @@ class Bash:
             command.capture.add(text)
             self._screen.add(text)
             command.active = time.monotonic()
-            live, on_output = text[: self._n_live_left], self._on_output
-            self._n_live_left -= len(live)
-        if live:
-            on_output(live)
+            output, on_output = text[: self._n_live_left], self._on_output
+            self._n_live_left -= len(output)
+        if output:
+            on_output(output)
 
     def _keep_late(self, data: bytes) -> None:
         text = self._late_cleaner.feed(data)

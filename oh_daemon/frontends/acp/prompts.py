@@ -73,10 +73,12 @@ class Prompts:
         session, blocks = self._sessions.require_session(params), _blocks_in(params)
 
         def steer() -> Json:
-            live = session.live
-            if live.conversation.state.turn is None:
+            open_conversation = session.open_conversation
+            if open_conversation.conversation.state.turn is None:
                 return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-            live.conversation.send(_content(session, live, blocks), delivery="steer")
+            open_conversation.conversation.send(
+                _content(session, open_conversation, blocks), delivery="steer"
+            )
             return {"outcome": "injected"}
 
         return self._sessions.serial.run(session.id, steer)
@@ -87,8 +89,8 @@ Next = Callable[[AcpSession, PromptRequest, Callable[[], object]], None]
 
 def _begin(session: AcpSession, prompt: PromptRequest, next_step: Next) -> None:
     """Ask what still waits for an answer, then do what the prompt says."""
-    live = session.live
-    state, journal = live.conversation.state, live.conversation.journal
+    open_conversation = session.open_conversation
+    state, journal = open_conversation.conversation.state, open_conversation.conversation.journal
     act = partial(_act, session, prompt)
     with journal.condition:
         waits = bool(state.awaited_requests) and len(session.prompts) == 1
@@ -101,7 +103,7 @@ def _begin(session: AcpSession, prompt: PromptRequest, next_step: Next) -> None:
         act()
         return
     session.ask_again()
-    forget = prompt.cancel.on_cancel(live.conversation.interrupt)
+    forget = prompt.cancel.on_cancel(open_conversation.conversation.interrupt)
     answers.add_done_callback(lambda _future: forget())
     answers.add_done_callback(lambda _future: next_step(session, prompt, act))
 
@@ -110,8 +112,8 @@ def _act(session: AcpSession, prompt: PromptRequest) -> None:
     if prompt.cancel.is_cancelled:
         _end(session, prompt, lambda: {"stopReason": "cancelled"})
         return
-    live = session.live
-    conversation = live.conversation
+    open_conversation = session.open_conversation
+    conversation = open_conversation.conversation
     match _command_in(prompt.blocks):
         case ["continue", _]:
             _continue(session, prompt, conversation)
@@ -119,12 +121,12 @@ def _act(session: AcpSession, prompt: PromptRequest) -> None:
             turn_id = conversation.condense(answer or None)["turnId"]
             _await(session, prompt, conversation, turn_id)
         case _:
-            _send(session, prompt, live)
+            _send(session, prompt, open_conversation)
 
 
-def _send(session: AcpSession, prompt: PromptRequest, live: OpenConversation) -> None:
-    conversation = live.conversation
-    content = _content(session, live, prompt.blocks)
+def _send(session: AcpSession, prompt: PromptRequest, open_conversation: OpenConversation) -> None:
+    conversation = open_conversation.conversation
+    content = _content(session, open_conversation, prompt.blocks)
     is_behind = any(
         not earlier_prompt.cancel.is_cancelled
         for earlier_prompt in session.prompts
@@ -210,7 +212,7 @@ def _answer(session: AcpSession, future: Future[plain.Turn]) -> Json:
     if error is not None and error["kind"] == "authRequired":
         raise AuthRequiredError(error["message"], hint=_SIGN_IN)
     if turn["status"] == "paused":
-        session.say(paused_for(session.live.conversation.state.status_reason))
+        session.say(paused_for(session.open_conversation.conversation.state.status_reason))
         return {"stopReason": "end_turn"}
     reason, words = end_of(turn)
     if words:
@@ -240,7 +242,9 @@ def _command_in(blocks: Sequence[Any]) -> tuple[str, str] | None:
     return (word[1:], rest.strip()) if word.startswith("/") else None
 
 
-def _content(session: AcpSession, live: OpenConversation, blocks: Sequence[Any]) -> Sequence[Part]:
+def _content(
+    session: AcpSession, open_conversation: OpenConversation, blocks: Sequence[Any]
+) -> Sequence[Part]:
     """Return the prompt as parts of a message. Raises `InvalidParamsError`."""
     try:
         parts = [part for n, block in enumerate(blocks) for part in _parts_of(n, block)]
@@ -248,7 +252,7 @@ def _content(session: AcpSession, live: OpenConversation, blocks: Sequence[Any])
         what = problem_in(exc) if isinstance(exc, ValidationError) else str(exc)
         raise InvalidParamsError.at("prompt", what) from None
     resolver = Resolver(session.conversations, Attachments())
-    return resolver.for_live(live, parts, session.folders)
+    return resolver.for_open_conversation(open_conversation, parts, session.folders)
 
 
 def _parts_of(n: int, block: Any) -> Iterator[Part]:

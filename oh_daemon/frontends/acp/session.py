@@ -61,7 +61,7 @@ class PromptRequest:
 
 
 class AcpSession(ClientConnection, Listener):
-    """Thread-safe. `live` is set once, when the conversation has been started or opened."""
+    """Thread-safe. `open_conversation` is set once, at the start or opening."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class AcpSession(ClientConnection, Listener):
         return bool(self.prompts)
 
     @property
-    def live(self) -> OpenConversation:
+    def open_conversation(self) -> OpenConversation:
         """The conversation. Raises `ConversationNotFoundError` when it is not open."""
-        return self.conversations.live(self.id)
+        return self.conversations.require_open(self.id)
 
     # What the client is told
 
@@ -123,19 +123,19 @@ class AcpSession(ClientConnection, Listener):
 
     def ask_again(self) -> None:
         """Ask whatever waits for the user here, or in a sub-agent."""
-        own = self.live.conversation.journal
+        own = self.open_conversation.conversation.journal
         self.asker.ask_again([own, *sub_agents_of(self.conversations, own.id)])
 
     def replay(self) -> None:
         """Tell what happened so far, before the answer under way."""
-        live = self.live
-        with live.conversation.journal.condition:
-            items = list(live.conversation.state.items)
+        open_conversation = self.open_conversation
+        with open_conversation.conversation.journal.condition:
+            items = list(open_conversation.conversation.state.items)
         notify = self._to.outbox.notify
         if len(items) > _MAX_REPLAYED:
             text = f"[{len(items) - _MAX_REPLAYED} older entries are not shown.]\n"
             notify(UPDATE, encode(update_params(self.id, chunk("reasoning", text, None))))
-        read = reader_of(live.conversation.journal)
+        read = reader_of(open_conversation.conversation.journal)
         for item in items[-_MAX_REPLAYED:]:
             for update in replay_updates(item, self._to.shows, read):
                 notify(UPDATE, encode(update_params(self.id, update)))
@@ -143,11 +143,11 @@ class AcpSession(ClientConnection, Listener):
                     self._announced_ids.add(update["toolCallId"])
 
     def pickers(self) -> Json:
-        return pickers(self.conversations.options_of(self.live.conversation.journal))
+        return pickers(self.conversations.options_of(self.open_conversation.conversation.journal))
 
     def send_commands(self) -> None:
         """Tell which commands there are: ours, those of the user's skills and of the project."""
-        skills = self.live.runtime.skills
+        skills = self.open_conversation.runtime.skills
         skills.refresh()
         prompt_commands = commands_with(skills.all)
         rows = [*((c.name, c.description, c.argument_hint) for c in prompt_commands), *_OF_TURNS]

@@ -138,7 +138,7 @@ class Sessions:
                 session.conversations.open(session_id, folders, at_work=False)
                 if replays:
                     session.replay()
-                session.live.start()
+                session.open_conversation.start()
                 return {key: value for key, value in _begin(session).items() if key != "sessionId"}
 
         return self.serial.run(session_id, load)
@@ -195,8 +195,8 @@ class Sessions:
         folder_list = self._known_folders() if folders is None else folders
         by_id = {each["id"]: each for each in self._closed_conversations.summaries(folder_list)}
         for session in list(self._open.values()):
-            live = {each["id"]: each for each in session.conversations.summaries([])}
-            by_id |= {key: each for key, each in live.items() if key == session.id}
+            open_conversation = {each["id"]: each for each in session.conversations.summaries([])}
+            by_id |= {key: each for key, each in open_conversation.items() if key == session.id}
         infos = [info for each in by_id.values() if (info := _session_info(each)) is not None]
         if folders is not None:
             infos = [each for each in infos if Path(each["cwd"]) in folders]
@@ -222,7 +222,7 @@ class Sessions:
         # A second request may have waited for the first one.
         if self._open.get(session.id) is session:
             with suppress(TimeoutError):
-                session.live.conversation.interrupt().result(_INTERRUPT_S)
+                session.open_conversation.conversation.interrupt().result(_INTERRUPT_S)
             del self._open[session.id]
             session.conversations.close_all(1.0)
             session.mcp.close()
@@ -260,7 +260,7 @@ class Sessions:
             values = check_options({name: value})
 
         def change() -> Json:
-            journal = session.live.conversation.journal
+            journal = session.open_conversation.conversation.journal
             journal.append(e.OptionsChanged(values=values))
             return answer(session)
 

@@ -57,10 +57,10 @@ def print_answer(folder: Path, start_of_id: str, question: str) -> None:
     if not question.strip():
         raise InvalidParamsError('say what you want to know: oh-daemon ask ID "question"')
     with (
-        at_rest(folder, start_of_id, "oh-daemon ask") as live,
+        at_rest(folder, start_of_id, "oh-daemon ask") as open_conversation,
         status_line("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
     ):
-        answer = live.agent.ask(question, CancelToken())
+        answer = open_conversation.agent.ask(question, CancelToken())
     sys.stdout.write(f"{display_escaped(answer.text)}\n")
 
 
@@ -68,28 +68,31 @@ def run_rollback(
     folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
 ) -> int:
     """Take back the last message, or `to_item`, and all after it; return the exit code."""
-    with at_rest(folder, start_of_id, "oh-daemon rollback") as live:
-        message = _message(live, to_item)
+    with at_rest(folder, start_of_id, "oh-daemon rollback") as open_conversation:
+        message = _message(open_conversation, to_item)
         params = RollbackParams(
-            conversation_id=live.id,
+            conversation_id=open_conversation.id,
             to_item_id=message["id"],
             files="keep" if keep_files else "restore",
             dry_run=is_dry,
         )
-        result = conversation_rollback(live.conversation, live.runtime, params)
+        result = conversation_rollback(
+            open_conversation.conversation, open_conversation.runtime, params
+        )
     _print(_rollback_lines(result, message, folder, is_dry=is_dry))
     return LEFT_SOME if result.conflicts else DONE
 
 
-def _message(live: OpenConversation, item_id: str | None) -> plain.UserMessageItem:
+def _message(open_conversation: OpenConversation, item_id: str | None) -> plain.UserMessageItem:
     """Return the message to go back to. Raises `InvalidParamsError`."""
-    messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
+    messages = [
+        item for item in open_conversation.conversation.state.items if item["kind"] == "userMessage"
+    ]
     matches = [item for item in messages if item_id in {None, item["id"]}]
     if not matches:
         what = "no message to go back to" if item_id is None else f"no message {item_id!r}"
-        raise InvalidParamsError(
-            f"{what} in this conversation; `oh-daemon log {live.id[:12]} --json` shows its items"
-        )
+        command = f"oh-daemon log {open_conversation.id[:12]} --json"
+        raise InvalidParamsError(f"{what} in this conversation; `{command}` shows its items")
     return matches[-1]
 
 
@@ -109,15 +112,19 @@ def run_apply(
     folder: Path, start_of_id: str, files: Sequence[Path], *, discards: bool, is_dry: bool
 ) -> int:
     """Land or discard these files, or all; return the exit code."""
-    with at_rest(folder, start_of_id, "oh-daemon land") as live:
-        if live.isolated_changes is None:
+    with at_rest(folder, start_of_id, "oh-daemon land") as open_conversation:
+        if open_conversation.isolated_changes is None:
             raise InvalidStateError("that conversation is not isolated: nothing of it waits")
         if is_dry:
-            _print(waiting_lines(live.isolated_changes.list(), folder))
+            _print(waiting_lines(open_conversation.isolated_changes.list(), folder))
             return DONE
         uris = tuple(uri_from_path(folder / file) for file in files)
-        params = ReviewParams(conversation_id=live.id, uris=uris)
-        act = live.isolated_changes.discard if discards else live.isolated_changes.land
+        params = ReviewParams(conversation_id=open_conversation.id, uris=uris)
+        act = (
+            open_conversation.isolated_changes.discard
+            if discards
+            else open_conversation.isolated_changes.land
+        )
         result = act(params)
     _print(review_lines(result, folder, "discarded" if discards else "landed"))
     return LEFT_SOME if result.conflicts else DONE

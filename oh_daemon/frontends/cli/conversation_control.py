@@ -44,34 +44,36 @@ class ConversationControl(Protocol):
 class DeskHere:
     """A conversation of this process."""
 
-    live: OpenConversation
+    open_conversation: OpenConversation
     conversations: Conversations
 
     @property
     def id(self) -> str:
-        return self.live.id
+        return self.open_conversation.id
 
     def pending_requests(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
-        state = self.live.conversation.state
+        state = self.open_conversation.conversation.state
         return (request for each in ids if (request := state.pending.get(each)) is not None)
 
     def decide(self, approval: plain.Approval, decision: Decision) -> None:
-        if (asking := self.conversations.find_live(approval["conversationId"])) is not None:
+        if (asking := self.conversations.find_open(approval["conversationId"])) is not None:
             respond = asking.conversation.decisions.respond
             respond(approval["id"], approval["digest"], decision)
 
     def reject_unattended(self, approval: plain.Approval) -> None:
-        reject_unattended(self.live.conversation.journal, approval["id"], approval["digest"])
+        reject_unattended(
+            self.open_conversation.conversation.journal, approval["id"], approval["digest"]
+        )
 
     def answer(self, question: plain.InputRequest, text: str) -> None:
-        decisions = self.live.conversation.decisions
+        decisions = self.open_conversation.conversation.decisions
         decisions.answer(question["id"], "accept" if text else "decline", text or None)
 
     def interrupt(self) -> None:
-        self.live.conversation.interrupt()
+        self.open_conversation.conversation.interrupt()
 
     def answer_apply_prompts(self) -> None:
-        conversation = self.live.conversation
+        conversation = self.open_conversation.conversation
         with conversation.journal.condition:
             conversation.journal.condition.wait_for(
                 lambda: not conversation.state.answered_prompts(), OFFERS_S

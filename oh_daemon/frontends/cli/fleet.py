@@ -59,13 +59,13 @@ def run(request: FleetRequest, start_engine: Callable[[], Executor]) -> int:
 def _watch_progress(
     request: FleetRequest, start_engine: Callable[[], Executor], console: Console
 ) -> FleetProgress:
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    with Live(console=console, auto_refresh=False, transient=True) as open_conversation:
 
         def show(progress: FleetProgress, result: TaskResult | None) -> None:
             if result is not None:
                 console.print(Text(display_escaped(line_of(result))))
             if console.is_terminal:
-                live.update(Text(line_of_all(progress)), refresh=True)
+                open_conversation.update(Text(line_of_all(progress)), refresh=True)
 
         return run_fleet(request, start_engine, show)
 

@@ -97,7 +97,7 @@ class Terminal(ClientConnection):
 class Ended:
     """What is there when the turn has ended, and the conversation is still open."""
 
-    live: OpenConversation
+    open_conversation: OpenConversation
     masker: Masker
     turn: plain.Turn | None
     """None when it only paused."""
@@ -115,26 +115,30 @@ def run_headless(request: RunRequest, at_end: Callable[[Ended], int] = lambda en
         ending.callback(conversations.close_all, 1.0)
         with status_line("starting", console):
             images = read_images(request.images)
-            live = _open(request, conversations, config, models, watch)
-        _announce(request, live)
-        where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
+            open_conversation = _open(request, conversations, config, models, watch)
+        _announce(request, open_conversation)
+        where = f"conversation {open_conversation.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
-        control = signals.control = DeskHere(live, conversations)
+        control = signals.control = DeskHere(open_conversation, conversations)
         user = TerminalUser(control, console, is_there=can_ask(request))
-        pending = [*live.conversation.state.pending]
+        pending = [*open_conversation.conversation.state.pending]
         if signals.has_come:
             return INTERRUPTED
-        _begin(request, live, images, models)
+        _begin(request, open_conversation, images, models)
         if signals.has_come:
             interrupt(control)
         user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         control.answer_apply_prompts()
-        if live.isolated_changes is not None:
-            how = f"oh-daemon land {live.id[:12]}"
-            for words in lines_at_end(live.isolated_changes.list(), request.workspace, how):
+        if open_conversation.isolated_changes is not None:
+            how = f"oh-daemon land {open_conversation.id[:12]}"
+            for words in lines_at_end(
+                open_conversation.isolated_changes.list(), request.workspace, how
+            ):
                 print_line(words)
-        return at_end(Ended(live, conversations.context.services.masker, watch.turn, code))
+        return at_end(
+            Ended(open_conversation, conversations.context.services.masker, watch.turn, code)
+        )
 
 
 class Signals:
@@ -246,12 +250,12 @@ def _open(
     if resumed is None:
         params = m.StartParams(isolated=request.isolated)
         return conversations.start(params, folders, config=config)
-    live = conversations.open(resumed, folders, config=config)
-    _require_work(request, live)
+    open_conversation = conversations.open(resumed, folders, config=config)
+    _require_work(request, open_conversation)
     watch.skip()
-    if not is_free(live.conversation.state.options_now["model"]):
+    if not is_free(open_conversation.conversation.state.options_now["model"]):
         warm_up()
-    return live
+    return open_conversation
 
 
 def resumed_id(request: RunRequest, ids: Iterable[str]) -> str | None:
@@ -269,18 +273,18 @@ def require_task(request: RunRequest) -> None:
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
 
 
-def _require_work(request: RunRequest, live: OpenConversation) -> None:
+def _require_work(request: RunRequest, open_conversation: OpenConversation) -> None:
     """Raises `InvalidStateError` when a resumed conversation has nothing to go on with."""
-    state = live.conversation.state
+    state = open_conversation.conversation.state
     if request.condenses and (state.turn is not None or state.pending):
         raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
     if request.condenses or request.task.strip():
         return
     if state.questions and not can_ask(request):
         [question, *_] = state.questions.values()
-        raise unanswered_error(question["prompt"], live.id)
+        raise unanswered_error(question["prompt"], open_conversation.id)
     if not may_resume(state):
-        how = f'oh-daemon run "task" --resume {live.id[:12]}'
+        how = f'oh-daemon run "task" --resume {open_conversation.id[:12]}'
         raise InvalidStateError(f"its last turn is complete; say what to do next: {how}")
 
 
@@ -290,10 +294,10 @@ def unanswered_error(prompt: str, conversation_id: str) -> InvalidStateError:
     return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
 
 
-def _announce(request: RunRequest, live: OpenConversation) -> None:
+def _announce(request: RunRequest, open_conversation: OpenConversation) -> None:
     """Say where it works and that it costs money."""
     print_line(f"works in {request.workspace}, on this machine and with your permissions")
-    announce_cost(live.conversation.state.options["model"])
+    announce_cost(open_conversation.conversation.state.options["model"])
 
 
 def announce_cost(model: str) -> None:
@@ -315,9 +319,12 @@ def changed_options(request: RunRequest) -> dict[str, str]:
 
 
 def _begin(
-    request: RunRequest, live: OpenConversation, images: Sequence[bytes], models: Models
+    request: RunRequest,
+    open_conversation: OpenConversation,
+    images: Sequence[bytes],
+    models: Models,
 ) -> None:
-    conversation = live.conversation
+    conversation = open_conversation.conversation
 
     def seeing() -> Model:
         return models.model_for(conversation.state.options_now["model"])

@@ -218,7 +218,7 @@ class _Job:
         return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
 
     def _run_check(self, ending: Ended) -> CheckResult:
-        runtime = ending.live.runtime
+        runtime = ending.open_conversation.runtime
         print_line(f"checks with: {self.request.check}")
         spawner = runtime.spawners.for_project()
         timeout_s = self.request.check_minutes * 60
@@ -278,10 +278,10 @@ def _stops(
 
 
 def _work(ending: Ended) -> Json:
-    state = ending.live.conversation.state
+    state = ending.open_conversation.conversation.state
     cost = (state.usage or {}).get("cost")
     return {
-        "conversation": ending.live.id,
+        "conversation": ending.open_conversation.id,
         "model": state.options_now["model"],
         "steps": ending.turn["nSteps"] if ending.turn else None,
         "costUsd": cost["amount"] if cost else None,

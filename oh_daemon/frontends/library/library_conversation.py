@@ -241,7 +241,7 @@ class Conversation(ProgramConversation):
         then done instead.
         """
         decision = Decision(effect="allow" if allow else "reject")
-        asking = self._conversations.live(approval.conversation_id).conversation.decisions
+        asking = self._conversations.require_open(approval.conversation_id).conversation.decisions
         asking.respond(
             approval.id, approval.digest, decision, feedback=feedback, edited_subject=subject
         )
@@ -253,7 +253,7 @@ class Conversation(ProgramConversation):
     @property
     def state(self) -> Snapshot:
         """The status, title, usage and pending approvals as they are now."""
-        return snapshot_of(self._live, self._conversations.all_live())
+        return snapshot_of(self._live, self._conversations.all_open())
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
         """Run a command of the program's as the agent's are run; in a view, it changes nothing.
@@ -325,7 +325,7 @@ class Conversation(ProgramConversation):
 
     def close(self) -> None:
         """Interrupt a running turn; end the thread, the shells and the log; deliver all events."""
-        if self._conversations.find_live(self.id) is not None:
+        if self._conversations.find_open(self.id) is not None:
             self._conversations.close(self.id)
         self._release()
 

@@ -160,14 +160,16 @@ def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -
     return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})
 
 
-def run_held(live: OpenConversation, command: str, timeout_s: float | None) -> CommandResult:
+def run_held(
+    open_conversation: OpenConversation, command: str, timeout_s: float | None
+) -> CommandResult:
     """See `Conversation.run_command`."""
-    live.conversation.require_rest()
-    command_changes = live.runtime.command_changes
+    open_conversation.conversation.require_rest()
+    command_changes = open_conversation.runtime.command_changes
     if command_changes is None:
-        return run_in(live.runtime.shells, command, timeout_s)
+        return run_in(open_conversation.runtime.shells, command, timeout_s)
     command_changes.begin()
     try:
-        return run_in(live.runtime.shells, command, timeout_s)
+        return run_in(open_conversation.runtime.shells, command, timeout_s)
     finally:
         command_changes.drop()

@@ -46,9 +46,11 @@ class Snapshot:
     """What holds the agent's commands."""
 
 
-def snapshot_of(live: OpenConversation, all_live: Iterable[OpenConversation]) -> Snapshot:
+def snapshot_of(
+    open_conversation: OpenConversation, all_live: Iterable[OpenConversation]
+) -> Snapshot:
     """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
-    conversation = live.conversation
+    conversation = open_conversation.conversation
     with conversation.journal.condition:
         state = conversation.state
         status = "closed" if conversation.journal.is_closing else state.status
@@ -56,7 +58,7 @@ def snapshot_of(live: OpenConversation, all_live: Iterable[OpenConversation]) ->
     states = [each.conversation.state for each in all_live]
     pending_approvals = (a for state in states for a in tuple(state.approvals.values()))
     pending = tuple(model_of(Approval, approval) for approval in pending_approvals)
-    level = live.runtime.shells.level
+    level = open_conversation.runtime.shells.level
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
@@ -103,8 +105,8 @@ class IsolatedReview:
         return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
 
 
-def isolated_of(live: OpenConversation, folders: Sequence[Path]) -> IsolatedReview:
+def isolated_of(open_conversation: OpenConversation, folders: Sequence[Path]) -> IsolatedReview:
     """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
-    if live.isolated_changes is None:
+    if open_conversation.isolated_changes is None:
         raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
-    return IsolatedReview(live.isolated_changes, live.id, folders[0])
+    return IsolatedReview(open_conversation.isolated_changes, open_conversation.id, folders[0])

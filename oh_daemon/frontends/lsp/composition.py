@@ -246,9 +246,9 @@ def _configuration(
 
 
 def _cancel_turn(daemon: Daemon, params: Json) -> None:
-    live = daemon.conversations.find_live(conversation_of(params.get("token")))
-    if live is not None:
-        live.conversation.interrupt()
+    open_conversation = daemon.conversations.find_open(conversation_of(params.get("token")))
+    if open_conversation is not None:
+        open_conversation.conversation.interrupt()
 
 
 def _path(name: str) -> Path | None:

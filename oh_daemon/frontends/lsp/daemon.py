@@ -74,10 +74,10 @@ class Daemon:
 
     def find_asking(self, request_id: str) -> OpenConversation | None:
         """Return the conversation that waits for this answer of the user, or has got it."""
-        for live in self.conversations.all_live():
-            state = live.conversation.state
+        for open_conversation in self.conversations.all_open():
+            state = open_conversation.conversation.state
             if request_id in state.pending or request_id in state.resolutions:
-                return live
+                return open_conversation
         return None
 
     def asking(self, request_id: str) -> OpenConversation:
@@ -85,8 +85,8 @@ class Daemon:
 
         Raises `ApprovalNotFoundError`, and `ConversationLockedError` if it is only followed.
         """
-        if (live := self.find_asking(request_id)) is not None:
-            return live
+        if (open_conversation := self.find_asking(request_id)) is not None:
+            return open_conversation
         for followed_log in self.conversations.all_followed():
             if request_id in followed_log.state.pending:
                 raise ConversationLockedError(followed_log.id, followed_log.owner)
@@ -94,8 +94,8 @@ class Daemon:
 
     def reconsider(self) -> None:
         """Let what waits for the user be decided again, since trust or settings are new."""
-        for live in self.conversations.all_live():
-            live.conversation.reconsider()
+        for open_conversation in self.conversations.all_open():
+            open_conversation.conversation.reconsider()
 
     def stop(self, left_s: float) -> None:
         """End all conversations within about `left_s`, then every process that is left."""
@@ -116,17 +116,21 @@ def started_pool(n_threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-def changes_of(live: OpenConversation) -> AgentChanges:
+def changes_of(open_conversation: OpenConversation) -> AgentChanges:
     """Return the changes for review.
 
     Raises `InvalidParamsError` if the conversation has no folder, and what
     `OpenConversation.isolated` raises.
     """
-    if not live.runtime.folders.folders:
+    if not open_conversation.runtime.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
-    return AgentChanges(live.conversation, live.runtime.documents, live.isolated_changes)
+    return AgentChanges(
+        open_conversation.conversation,
+        open_conversation.runtime.documents,
+        open_conversation.isolated_changes,
+    )
 
 
 def newest(conversations: Iterable[OpenConversation]) -> OpenConversation | None:
     """Return the conversation that changed last."""
-    return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)
+    return max(conversations, key=lambda opened: opened.conversation.state.updated_at, default=None)

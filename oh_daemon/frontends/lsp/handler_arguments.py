@@ -40,7 +40,7 @@ class Call:
     """The conversation with this id, if the row of the method requires it."""
 
     @property
-    def live(self) -> OpenConversation | None:
+    def open_conversation(self) -> OpenConversation | None:
         return self.subject if isinstance(self.subject, OpenConversation) else None
 
 
@@ -52,23 +52,28 @@ def _history(call: Call) -> History | None:
 def _journals(call: Call) -> Sequence[Journal]:
     """Return the journals of the conversation and its sub-agents, or of all that are open."""
     conversations = call.daemon.conversations
-    if call.live is None:
-        return [each.conversation.journal for each in conversations.all_live()]
-    return [call.live.conversation.journal, *sub_agents_of(conversations, call.live.id)]
+    if call.open_conversation is None:
+        return [each.conversation.journal for each in conversations.all_open()]
+    return [
+        call.open_conversation.conversation.journal,
+        *sub_agents_of(conversations, call.open_conversation.id),
+    ]
 
 
 def _resolve(call: Call) -> Callable[..., Sequence[Part]] | None:
-    """Return what resolves the parts of a message to the conversation; see `Resolver.for_live`."""
-    return call.live and partial(call.daemon.resolver.for_live, call.live, folders=call.folders)
+    """Return the function that resolves the parts of a message to the conversation."""
+    return call.open_conversation and partial(
+        call.daemon.resolver.for_open_conversation, call.open_conversation, folders=call.folders
+    )
 
 
 CONVERSATION_PARTS: Mapping[str, Callable[[OpenConversation], object]] = {
-    "agent": lambda live: live.agent,
+    "agent": lambda opened: opened.agent,
     "changes": changes_of,
-    "conversation": lambda live: live.conversation,
-    "network": lambda live: live.runtime.network,
-    "shells": lambda live: live.runtime.shells,
-    "workbench": lambda live: live.runtime,
+    "conversation": lambda opened: opened.conversation,
+    "network": lambda opened: opened.runtime.network,
+    "shells": lambda opened: opened.runtime.shells,
+    "runtime": lambda opened: opened.runtime,
 }
 """Parts of the open conversation; None if the row of the method lets it be closed."""
 
@@ -114,7 +119,7 @@ CALL_PARTS: Mapping[str, Callable[[Call], object]] = {
 
 
 def _of(part: Callable[[OpenConversation], object]) -> Callable[[Call], object]:
-    return lambda call: part(call.live) if call.live else None
+    return lambda call: part(call.open_conversation) if call.open_conversation else None
 
 
 ARGUMENTS: Mapping[str, Callable[[Call], object]] = {

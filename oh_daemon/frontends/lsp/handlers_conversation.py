@@ -56,7 +56,7 @@ _INTERRUPT_ANSWER_S = 10.0
 
 
 Resolve: TypeAlias = "Callable[..., Sequence[Part]]"
-"""Resolves a message to the open conversation; see `Resolver.for_live`."""
+"""Resolves a message to the open conversation; see `Resolver.for_open_conversation`."""
 Speaking: TypeAlias = "Callable[[str], AbstractContextManager[object]]"
 """See `Daemon.speaking`."""
 
@@ -89,29 +89,29 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
         return _started_before(conversations, conversation_id, folders) if request.id else None
 
     def start(params: m.StartParams) -> Json:
-        live, result, is_new = earlier(), Json(), False
-        if live is not None:
-            result = request.earlier(live.conversation) or {"duplicate": True}
+        open_conversation, result, is_new = earlier(), Json(), False
+        if open_conversation is not None:
+            result = request.earlier(open_conversation.conversation) or {"duplicate": True}
         else:
             # Content that refers to nothing is refused before there is a conversation.
             content = resolver.fill_in(params.content or (), folders)
             params = params.model_copy(update={"content": content or params.content})
             resolver.stored_part(content, folders, MemoryLog())
             cause, is_new = request.cause({}), True
-            live = conversations.start(
+            open_conversation = conversations.start(
                 params, folders, conversation_id=conversation_id, cause=cause
             )
         # A kill may have come between the conversation and its first message.
-        is_untold = "messageId" not in result and not live.conversation.state.items
+        is_untold = "messageId" not in result and not open_conversation.conversation.state.items
         if params.content and (is_new or is_untold):
-            content = resolver.for_live(live, params.content, folders)
+            content = resolver.for_open_conversation(open_conversation, params.content, folders)
             message_id = params.client_message_id
-            result = live.conversation.send(
+            result = open_conversation.conversation.send(
                 content, client_message_id=message_id, cause=request.cause
             )
         return {
-            "conversation": describe(live.conversation.journal),
-            "options": conversations.options_of(live.conversation.journal),
+            "conversation": describe(open_conversation.conversation.journal),
+            "options": conversations.options_of(open_conversation.conversation.journal),
             **_only(result, "messageId", "turnId", "duplicate"),
         }
 
@@ -164,7 +164,7 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
 
     def on_closed_elsewhere(followed: Followed) -> None:
         # This daemon may have opened it meanwhile.
-        if conversations.find_live(followed.id) is None:
+        if conversations.find_open(followed.id) is None:
             publisher.on_over(followed)
 
     def on_over(followed_log: Followed) -> None:
@@ -207,7 +207,7 @@ def conversation_close(
         publisher.unsubscribe(history)
         conversations.leave(history.id)
         return {}
-    conversation = conversations.live(history.id).conversation
+    conversation = conversations.require_open(history.id).conversation
     status = describe(conversation.journal).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(

@@ -37,7 +37,9 @@ def daemon_status(  # noqa: PLR0913 - a handler names each part that it takes.
     """
 
     def status() -> m.DaemonStatusResult:
-        journals = (live.conversation.journal for live in conversations.all_live())
+        journals = (
+            open_conversation.conversation.journal for open_conversation in conversations.all_open()
+        )
         problems = settings(next(iter(folders), None)).problems
         return m.DaemonStatusResult(
             version=_version(),

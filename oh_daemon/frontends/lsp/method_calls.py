@@ -102,7 +102,11 @@ class MethodCalls:
             context.hold(call.conversation_id)
         yield self._thread(call, needs)
 
-        result = request.earlier(call.live.conversation) if needs.is_once and call.live else None
+        result = (
+            request.earlier(call.open_conversation.conversation)
+            if needs.is_once and call.open_conversation
+            else None
+        )
         if result is None:
             result = handler.function(
                 **{name: ARGUMENTS[name](call) for name in handler.parameters}
@@ -111,8 +115,10 @@ class MethodCalls:
         if is_future(result) and (needs.events == "around" or needs.conversation == "new"):
             result = yield partial(chain, result)
         if needs.is_durable and not is_future(result):
-            live = call.live or self._daemon.conversations.live(call.conversation_id)
-            return _once_durable(live, result)
+            open_conversation = call.open_conversation or self._daemon.conversations.require_open(
+                call.conversation_id
+            )
+            return _once_durable(open_conversation, result)
         if needs.events == "around":
             return context.in_order(call.conversation_id, result)
         return result
@@ -130,7 +136,7 @@ class MethodCalls:
         conversation_id = json.get("conversationId")
         if conversation_id is None:
             return handler.module
-        if handler.needs.is_urgent and daemon.conversations.find_live(str(conversation_id)):
+        if handler.needs.is_urgent and daemon.conversations.find_open(str(conversation_id)):
             # What opens it may itself wait for an import.
             is_being_opened = str(conversation_id) in daemon.serial.ids()
             return str(conversation_id) if is_being_opened else handler.module
@@ -167,17 +173,21 @@ class MethodCalls:
             followed_log = conversations.find_followed(conversation_id)
             if followed_log is not None:
                 return followed_log
-        live = conversations.find_live(conversation_id)
-        if live is None and failure is not None:
+        open_conversation = conversations.find_open(conversation_id)
+        if open_conversation is None and failure is not None:
             raise failure
-        if live is None and needs.conversation != "open if there":
-            return conversations.live(conversation_id)
-        return live
+        if open_conversation is None and needs.conversation != "open if there":
+            return conversations.require_open(conversation_id)
+        return open_conversation
 
     def _fill(self, call: Call, needs: Needs) -> None:
         """Read the texts that the message mentions, unless the request was answered before."""
-        live = self._daemon.conversations.find_live(call.conversation_id)
-        if live is None or not needs.is_once or not call.request.earlier(live.conversation):
+        open_conversation = self._daemon.conversations.find_open(call.conversation_id)
+        if (
+            open_conversation is None
+            or not needs.is_once
+            or not call.request.earlier(open_conversation.conversation)
+        ):
             fill = partial(self._daemon.resolver.fill_in, folders=call.folders)
             call.params = with_content(call.params, partial(fill, cancel=call.context.cancel))
 
@@ -214,7 +224,7 @@ def _question(params: Json) -> str:
     return str(params.get("approvalId", params.get("inputId")))
 
 
-def _once_durable(live: OpenConversation, result: object) -> Future[object]:
+def _once_durable(open_conversation: OpenConversation, result: object) -> Future[object]:
     """Return a future of `result`, done once everything appended so far is on the disk."""
     future: Future[object] = Future()
 
@@ -224,5 +234,5 @@ def _once_durable(live: OpenConversation, result: object) -> Future[object]:
         else:
             future.set_exception(error)
 
-    live.conversation.journal.log.after_sync(on_synced)
+    open_conversation.conversation.journal.log.after_sync(on_synced)
     return future

@@ -47,17 +47,21 @@ class ClientConversations(Conversations):
         self._host = host
         self._window = window
 
-    def find_live(self, conversation_id: str) -> OpenConversation | None:
-        live = super().find_live(conversation_id)
-        return live if live and sees(self._window, live.conversation.journal) else None
+    def find_open(self, conversation_id: str) -> OpenConversation | None:
+        open_conversation = super().find_open(conversation_id)
+        return (
+            open_conversation
+            if open_conversation and sees(self._window, open_conversation.conversation.journal)
+            else None
+        )
 
     def find_followed(self, conversation_id: str) -> Followed | None:
         followed_log = super().find_followed(conversation_id)
         return followed_log if followed_log and sees(self._window, followed_log) else None
 
-    def all_live(self) -> list[OpenConversation]:
+    def all_open(self) -> list[OpenConversation]:
         return [
-            each for each in super().all_live() if sees(self._window, each.conversation.journal)
+            each for each in super().all_open() if sees(self._window, each.conversation.journal)
         ]
 
     def all_followed(self) -> list[Followed]:
@@ -73,7 +77,7 @@ class ClientConversations(Conversations):
         cause: e.Cause | None = None,
         at_work: bool = True,
     ) -> OpenConversation:
-        if conversation_id is not None and super().find_live(conversation_id) is not None:
+        if conversation_id is not None and super().find_open(conversation_id) is not None:
             # It is in a folder of another client, or this one would have found it.
             self._window.publisher.subscribed_ids.discard(conversation_id)
             raise InvalidParamsError.at("clientRequestId", "another client has taken it", "taken")

@@ -104,7 +104,7 @@ class MultiClientServer(ClientConnection, Listener):
                 del self._servers[server]
                 self._windows = tuple(each for each in self._windows if each.server is not server)
             for closed_id in [
-                each for each in self._active_clients if not self.conversations.find_live(each)
+                each for each in self._active_clients if not self.conversations.find_open(each)
             ]:
                 self._active_clients.pop(closed_id, None)
             server.join()
@@ -120,7 +120,8 @@ class MultiClientServer(ClientConnection, Listener):
     @property
     def is_at_work(self) -> bool:
         return any(
-            live.conversation.journal.status in BUSY for live in self.conversations.all_live()
+            open_conversation.conversation.journal.status in BUSY
+            for open_conversation in self.conversations.all_open()
         )
 
     def close(self, why: str) -> None:

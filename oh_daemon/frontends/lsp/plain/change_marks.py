@@ -64,8 +64,8 @@ class ChangeMarks:
 
     def _update_marks(self, conversation_id: str) -> None:
         self._due_ids.discard(conversation_id)
-        live = self._daemon.conversations.find_live(conversation_id)
-        files = {} if live is None else dict(_files(live))
+        open_conversation = self._daemon.conversations.find_open(conversation_id)
+        files = {} if open_conversation is None else dict(_files(open_conversation))
         with self._lock:
             before = [p for p, f in self._files.items() if f.conversation_id == conversation_id]
             closed_paths = [path for path in before if path not in files]
@@ -124,40 +124,49 @@ class ChangeMarks:
             actions += _commands(titles, places[0][0], None)
         return actions
 
-    def review(self, live: OpenConversation) -> tuple[list[ChangedFile], Json | None]:
+    def review(self, open_conversation: OpenConversation) -> tuple[list[ChangedFile], Json | None]:
         """Return the files of a conversation that wait, and the range of the first change."""
-        self._update_marks(live.id)
+        self._update_marks(open_conversation.id)
         with self._lock:
-            files = [f for f in self._files.values() if f.conversation_id == live.id]
+            files = [f for f in self._files.values() if f.conversation_id == open_conversation.id]
         places = self._places(_real(files[0].uri)) if files else []
         return files, places[0][2] if places else None
 
 
-def list_changes(live: OpenConversation) -> m.ChangesListResult:
+def list_changes(open_conversation: OpenConversation) -> m.ChangesListResult:
     """Return what `changes/list` answers about a conversation."""
-    return changes_list(changes_of(live), m.ChangesListParams(conversation_id=live.id))
+    return changes_list(
+        changes_of(open_conversation), m.ChangesListParams(conversation_id=open_conversation.id)
+    )
 
 
-def diff_of(live: OpenConversation, uri: str) -> m.ChangesDiffResult:
+def diff_of(open_conversation: OpenConversation, uri: str) -> m.ChangesDiffResult:
     """Return what `changes/diff` answers about one file of a conversation."""
-    params = m.ChangesDiffParams(conversation_id=live.id, uri=uri)
-    return changes_diff(changes_of(live), params)
+    params = m.ChangesDiffParams(conversation_id=open_conversation.id, uri=uri)
+    return changes_diff(changes_of(open_conversation), params)
 
 
-def _files(live: OpenConversation) -> Iterator[tuple[Path, ChangedFile]]:
+def _files(open_conversation: OpenConversation) -> Iterator[tuple[Path, ChangedFile]]:
     """Yield the files of a conversation that wait for review, but for those that are gone."""
-    if live.isolated_changes is not None or not live.runtime.folders.folders:
+    if (
+        open_conversation.isolated_changes is not None
+        or not open_conversation.runtime.folders.folders
+    ):
         return
-    pending = [file for file in list_changes(live).files if file.state in {"pending", "conflict"}]
+    pending = [
+        file
+        for file in list_changes(open_conversation).files
+        if file.state in {"pending", "conflict"}
+    ]
     for file in pending[:_MAX_FILES]:
         try:
-            diff = diff_of(live, file.uri)
+            diff = diff_of(open_conversation, file.uri)
         except DaemonError:
             continue  # Its texts are lost, so it has no hunks either.
         if diff.new_text is not None:
             yield (
                 _real(file.uri),
-                ChangedFile(live.id, file.uri, diff.new_text, diff.patch, diff.hunks),
+                ChangedFile(open_conversation.id, file.uri, diff.new_text, diff.patch, diff.hunks),
             )
 
 

@@ -153,19 +153,19 @@ class Chats:
         """
         with self._opening:
             daemon = self._daemon
-            live = daemon.conversations.open(conversation_id, daemon.folders())
-            if chat is None and (path := self._path_of(live)) is not None:
+            open_conversation = daemon.conversations.open(conversation_id, daemon.folders())
+            if chat is None and (path := self._path_of(open_conversation)) is not None:
                 chat = self.at(path)
             if chat is not None:
-                self._attach(chat, live)
-            daemon.publisher.subscribe(live.conversation.journal)
-            return live
+                self._attach(chat, open_conversation)
+            daemon.publisher.subscribe(open_conversation.conversation.journal)
+            return open_conversation
 
     def named_or_current(self, conversation_id: str | None) -> OpenConversation:
         """Open the conversation, or else return the one that changed last."""
         if conversation_id is not None:
             return self.open(conversation_id)
-        return newest(self._daemon.conversations.all_live()) or self.open_last()
+        return newest(self._daemon.conversations.all_open()) or self.open_last()
 
     def open_last(self) -> OpenConversation:
         """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
@@ -177,24 +177,24 @@ class Chats:
             )
         return self.open(last)
 
-    def of(self, live: OpenConversation) -> Chat:
+    def of(self, open_conversation: OpenConversation) -> Chat:
         """Return the chat of a conversation; one without a file gets one, with all that was."""
-        path = self._path_of(live)
+        path = self._path_of(open_conversation)
         if path is None:
             files = self.files()
             path = self.new_path(files)
-            files.ensure(path, f"{id_mark(live.id)}{EMPTY}")
+            files.ensure(path, f"{id_mark(open_conversation.id)}{EMPTY}")
         chat = self.at(path)
-        self._attach(chat, live)
+        self._attach(chat, open_conversation)
         return chat
 
-    def _path_of(self, live: OpenConversation) -> Path | None:
+    def _path_of(self, open_conversation: OpenConversation) -> Path | None:
         homes = (ChatFiles(folder) for folder in self._daemon.folders())
-        return next((path for files in homes if (path := files.of(live.id))), None)
+        return next((path for files in homes if (path := files.of(open_conversation.id))), None)
 
-    def _attach(self, chat: Chat, live: OpenConversation) -> None:
+    def _attach(self, chat: Chat, open_conversation: OpenConversation) -> None:
         """Follow the conversation in the file, which first gets what it lacks."""
-        journal = live.conversation.journal
+        journal = open_conversation.conversation.journal
         text = chat.writer.text()
         with journal.condition:
             if chat in journal.listeners:
@@ -203,15 +203,15 @@ class Chats:
             self._daemon.publisher.asker.shown_in_chat.add(journal.id)
             journal.listeners.append(chat)
             if words := unmarked_text(text, records):
-                chat.writer.put(lambda text: plan_sent(text, words, live.id))
+                chat.writer.put(lambda text: plan_sent(text, words, open_conversation.id))
             if missing_items := missing_of(text, records, journal.state, chat.files.home):
                 chat.put(missing_items)
 
     def _leave(self) -> None:
         """Follow no conversation any more: without its client, nobody shows the files."""
         chats = [*self._by_path.values()]
-        for live in self._daemon.conversations.all_live():
-            journal = live.conversation.journal
+        for open_conversation in self._daemon.conversations.all_open():
+            journal = open_conversation.conversation.journal
             with journal.condition:
                 journal.listeners[:] = [each for each in journal.listeners if each not in chats]
 
@@ -221,14 +221,14 @@ class Chats:
         if not words:
             raise InvalidStateError("there is nothing below the last `## You` to send")
         content = (TextPart(text=words),)
-        live = self.resume(chat) or self._start_conversation(chat, words)
-        live_id = live.id
-        with live.conversation.journal.condition, self._daemon.speaking(live_id):
+        open_conversation = self.resume(chat) or self._start_conversation(chat, words)
+        live_id = open_conversation.id
+        with open_conversation.conversation.journal.condition, self._daemon.speaking(live_id):
             chat.writer.put(lambda text: plan_sent(text, words, live_id))
-            receipt = live.conversation.send(
+            receipt = open_conversation.conversation.send(
                 content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"
             )
-        return {"conversationId": live.id, **receipt}
+        return {"conversationId": open_conversation.id, **receipt}
 
     def _start_conversation(self, chat: Chat, words: str) -> OpenConversation:
         daemon, conversation_id = self._daemon, new_id()
@@ -238,6 +238,8 @@ class Chats:
         title = title_of((TextPart(text=words),), daemon.context.services.masker.mask)
         daemon.publisher.subscribed_ids.add(conversation_id)
         params = m.StartParams(title=title or None)
-        live = daemon.conversations.start(params, folders, conversation_id=conversation_id)
-        self._attach(chat, live)
-        return live
+        open_conversation = daemon.conversations.start(
+            params, folders, conversation_id=conversation_id
+        )
+        self._attach(chat, open_conversation)
+        return open_conversation

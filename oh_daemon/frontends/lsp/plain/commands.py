@@ -69,7 +69,7 @@ class Commands:
             return self._act(name, {"conversationId": conversation_id, **own_params}, context)
         return chain(
             self._daemon.workers.submit(self._chat.chats.open_last),
-            lambda live: self._act(name, {"conversationId": live.id, **own_params}, context),
+            lambda opened: self._act(name, {"conversationId": opened.id, **own_params}, context),
         )
 
     def _act(self, name: str, params: Json, context: RequestContext) -> Any:
@@ -130,15 +130,17 @@ class Commands:
 
     def _ask_again(self) -> None:
         """Show what waits for the user, who may have closed the message."""
-        for live in self._daemon.conversations.all_live():
-            journal = live.conversation.journal
+        for open_conversation in self._daemon.conversations.all_open():
+            journal = open_conversation.conversation.journal
             with journal.condition:
                 self._daemon.publisher.ask_again(journal)
 
     def _set_option(self, params: Json, context: RequestContext) -> Any:
         """Set the option that has this value, or offer all that are not set."""
         conversations, conversation_id = self._daemon.conversations, params["conversationId"]
-        options = conversations.options_of(conversations.live(conversation_id).conversation.journal)
+        options = conversations.options_of(
+            conversations.require_open(conversation_id).conversation.journal
+        )
         value = params.get("value")
         for option in options:
             if value in {choice.value for choice in option.choices}:
@@ -163,7 +165,7 @@ class Commands:
         return {"options": options}
 
     def _offer_rollback(self, conversation_id: str) -> Json:
-        journal = self._daemon.conversations.live(conversation_id).conversation.journal
+        journal = self._daemon.conversations.require_open(conversation_id).conversation.journal
         with journal.condition:
             messages = [item for item in journal.state.items if item["kind"] == "userMessage"]
         if not messages:
@@ -203,8 +205,8 @@ def _under_way(daemon: Daemon) -> str | None:
     """Return the conversation that changed last; one that is being opened counts as that."""
     if opening := daemon.serial.ids():
         return opening[-1]
-    live = newest(daemon.conversations.all_live())
-    return live.id if live else None
+    open_conversation = newest(daemon.conversations.all_open())
+    return open_conversation.id if open_conversation else None
 
 
 def _file(uri: str) -> str:

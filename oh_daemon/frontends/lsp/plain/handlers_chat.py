@@ -81,17 +81,17 @@ class ChatHandlers:
 
     def _answers(self, conversation_id: str | None) -> list[Json]:
         """Return one action for each answer to what waits; the file shows what it is about."""
-        live = self._daemon.conversations.find_live(conversation_id or "")
-        if live is None:
+        open_conversation = self._daemon.conversations.find_open(conversation_id or "")
+        if open_conversation is None:
             return []
-        with live.conversation.journal.condition:
-            pending = list(live.conversation.state.approvals.values())
+        with open_conversation.conversation.journal.condition:
+            pending = list(open_conversation.conversation.state.approvals.values())
         return [
             _action(
                 f"{option['label']}: {one_line(display_escaped(approval['title']))}",
                 "ohDaemon.approve",
                 {
-                    "conversationId": live.id,
+                    "conversationId": open_conversation.id,
                     "approvalId": approval["id"],
                     "digest": approval["digest"],
                     "optionId": option["id"],
@@ -128,15 +128,18 @@ class ChatHandlers:
         return self._chat_result(self.chats.at(path))
 
     def _chat_result(self, chat: Chat) -> Json:
-        live = self.chats.resume(chat)
+        open_conversation = self.chats.resume(chat)
         uri = uri_from_path(chat.writer.path)
         self.show(uri, f"The chat is in {chat.writer.path}")
-        return {"uri": uri, **({"conversationId": live.id} if live else {})}
+        return {
+            "uri": uri,
+            **({"conversationId": open_conversation.id} if open_conversation else {}),
+        }
 
     def show_history(self, conversation_id: str | None) -> Json:
         """Show all of a conversation in its file; without an id, of the one that changed last."""
-        live = self.chats.named_or_current(conversation_id)
-        return self._chat_result(self.chats.of(live))
+        open_conversation = self.chats.named_or_current(conversation_id)
+        return self._chat_result(self.chats.of(open_conversation))
 
     def _send(self, arguments: object) -> Json:
         return self.chats.send(self._chat(_parse_chat(arguments)))
@@ -155,15 +158,15 @@ class ChatHandlers:
     def _review(self, arguments: object) -> m.ChangesListResult:
         """Go to the first change that waits, and put all of them into the chat."""
         chats = self.chats
-        live = chats.named_or_current(_parse_chat(arguments).conversation_id)
-        files, place = self.marks.review(live)
+        open_conversation = chats.named_or_current(_parse_chat(arguments).conversation_id)
+        files, place = self.marks.review(open_conversation)
         if files:
-            chats.of(live).show_patches(files)
+            chats.of(open_conversation).show_patches(files)
             names = ", ".join(file.uri.rpartition("/")[2] for file in files)
             self.show(files[0].uri, f"To review: {names}", place)
         else:
             self.notify("Nothing waits for review.")
-        return list_changes(live)
+        return list_changes(open_conversation)
 
     # What the client shows
 

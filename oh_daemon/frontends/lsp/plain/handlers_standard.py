@@ -128,12 +128,19 @@ def _place_part(daemon: Daemon, action: ChosenAction, path: Path | None) -> Json
 
 
 def _resting(daemon: Daemon, path: Path | None) -> str | None:
-    def fits(live: OpenConversation) -> bool:
-        state = live.conversation.state
+    def fits(open_conversation: OpenConversation) -> bool:
+        state = open_conversation.conversation.state
         is_there = any(_is_within(path_from_uri(folder), path) for folder in state.folders)
-        return is_there and describe(live.conversation.journal).status in {"idle", "finished"}
+        return is_there and describe(open_conversation.conversation.journal).status in {
+            "idle",
+            "finished",
+        }
 
-    conversation = newest(live for live in daemon.conversations.all_live() if fits(live))
+    conversation = newest(
+        open_conversation
+        for open_conversation in daemon.conversations.all_open()
+        if fits(open_conversation)
+    )
     return conversation.id if conversation else None
 
 
@@ -157,12 +164,12 @@ def _text(daemon: Daemon, uri: str) -> str:
         case "oh-output":
             output_params = {"conversationId": conversation_id, "outputRef": rest}
             ref = OutputReadParams.model_validate(output_params).output_ref
-            log = daemon.conversations.live(conversation_id).conversation.journal.log
+            log = daemon.conversations.require_open(conversation_id).conversation.journal.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
             # Editors that rewrite URIs, such as VS Code, may escape the equals sign too.
             file = unquote(parts.query).removeprefix("uri=")
-            diff = diff_of(daemon.conversations.live(conversation_id), file)
+            diff = diff_of(daemon.conversations.require_open(conversation_id), file)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
@@ -191,10 +198,12 @@ def _show(
         raise InvalidStateError("this client can show no changes; changes/diff has the texts")
 
     def work() -> None:
-        live = chat.chats.named_or_current(target.conversation_id)
-        pending = [file.uri for file in list_changes(live).files if file.state == "pending"]
+        open_conversation = chat.chats.named_or_current(target.conversation_id)
+        pending = [
+            file.uri for file in list_changes(open_conversation).files if file.state == "pending"
+        ]
         for uri in [target.uri] if target.uri else pending[:_MAX_DIFFS]:
-            _open_diff(client, live.id, uri, has_own=has_own)
+            _open_diff(client, open_conversation.id, uri, has_own=has_own)
 
     return daemon.workers.submit(work)
 
