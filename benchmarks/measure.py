@@ -70,7 +70,7 @@ class Bench:
 
 
 @contextmanager
-def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Generator[Bench]:
+def bench(script: Script = (), *, isolated: bool = False, **settings: Any) -> Generator[Bench]:
     """Yield a bench; with `isolated`, the model runs in its own process and `llm` sees no request.
 
     Without `isolated`, client and model share this process, and their work is part of the
@@ -78,8 +78,8 @@ def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Gener
     """
     with (
         tempfile.TemporaryDirectory(prefix="oh-bench-") as folder,
-        FakeLLM(() if apart else script) as llm,
-        model_apart(script) if apart else nullcontext(llm.url) as url,
+        FakeLLM(() if isolated else script) as llm,
+        model_apart(script) if isolated else nullcontext(llm.url) as url,
     ):
         project, home = Path(folder, "project"), Path(folder, "home")
         project.mkdir()

@@ -105,7 +105,7 @@ def start() -> Iterator[Figure]:
 
 
 def round_trip() -> Iterator[Figure]:
-    with bench(endless(), apart=True) as at:
+    with bench(endless(), isolated=True) as at:
         turns = [at.start(f"{n}") for n in range(8)]
         at.client.wait_for_event("turn.started", nth=8)
         times = [time_of(lambda: at.client.request("approval/list", {})) for _ in range(1000)]
@@ -220,7 +220,7 @@ def burst() -> Iterator[Figure]:
         was_asked.set()
         return hold_step(raw(body), gate, after=-1)
 
-    with bench(script, apart=True) as at:
+    with bench(script, isolated=True) as at:
         conversation_id = at.start()
         at.wait_for_turns(1)
         before = len(at.client.notifications("conversation/delta"))
@@ -295,7 +295,7 @@ def _open_s(at: Bench, conversation_id: str) -> float:
 
 def replays() -> Iterator[Figure]:
     """Replay 50 steps of which each has one call; no tool runs."""
-    with bench(lambda request: _look_step(len(request["messages"])), apart=True) as at:
+    with bench(lambda request: _look_step(len(request["messages"])), isolated=True) as at:
         conversation_id = at.start(maxSteps=N_REPLAYED)
         at.wait_for_turns(1)
         at.client.request("conversation/close", {"conversationId": conversation_id})

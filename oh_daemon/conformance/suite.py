@@ -42,7 +42,7 @@ class CheckOutcome:
     id: str
     profile: str
     status: str
-    """`passed`, `failed` or `skipped_paths`."""
+    """`passed`, `failed` or `skipped`."""
     rule: str
     problem: str
     frames: Sequence[str]

@@ -184,7 +184,7 @@ class Actions:
     def _tool_for(self, item: plain.ToolItem) -> Tool | None:
         """Return what does the next part of an action: its tool, or what lands its changes."""
         state, command_changes = self._journal.state, self._runtime.command_changes
-        planned_changes = state.landings.get(item["id"])
+        planned_changes = state.planned_changes.get(item["id"])
         if planned_changes is None or command_changes is None:
             return self._runtime.toolbox.tools.get(item["tool"])
         return command_changes.tool(planned_changes, asks=not never_asks(state.options_now))
@@ -205,7 +205,7 @@ class Actions:
         return [_Ready(item, tool, answer)]
 
     def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
-        planned_changes = self._journal.state.landings.get(item["id"])
+        planned_changes = self._journal.state.planned_changes.get(item["id"])
         if planned_changes is None:
             rejection_result = ToolResult.of(answer.text, is_error=True)
             if answer.is_for_model:
@@ -331,7 +331,7 @@ class Actions:
     def _begins(self, action: _Ready) -> bool:
         """Log that the action runs; False if a message of the user took its place meanwhile."""
         events: list[Contract] = [e.ItemUpdated(status="running")]
-        if action.item["id"] in self._journal.state.landings:
+        if action.item["id"] in self._journal.state.planned_changes:
             events.append(decided_at_start(action.intent))
         begins = self._journal.append_to(action.item["id"], *events)
         if begins and action.intent.footprint.writes:

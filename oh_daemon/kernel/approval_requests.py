@@ -129,7 +129,7 @@ def _listing_rows(subject: plain.TrustSubject) -> Iterator[str]:
 
 
 def require_editable(approval: plain.Approval, subject: Subject) -> None:
-    """Raises `InvalidParamsError` if `edited_ids` differs from what was shown where it may not."""
+    """Raises `InvalidParamsError` if `subject` differs from what was shown where it may not."""
     new_form, shown_form = plain_form(subject), approval["subject"]
     part = editable_part(shown_form)
     if approval.get("editable") and part and {**new_form, **part} == shown_form:

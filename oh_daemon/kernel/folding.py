@@ -170,7 +170,7 @@ def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Rec
     state.decisions.pop(item["id"], None)
     if item["kind"] == "notice":
         state.decisions.pop(item.get("settles", ""), None)
-    state.landings.pop(item["id"], None)
+    state.planned_changes.pop(item["id"], None)
     for change in changes_made(item):
         _on_changed(state, change, by_command=_is_of_command(item))
     if item["kind"] == "condensation":
@@ -236,7 +236,7 @@ def _rolled_back(state: State, event: plain.ConversationRolledBack, _record: pla
         del state.positions[item["id"]]
         state.open_items.pop(item["id"], None)
         state.decisions.pop(item["id"], None)
-        state.landings.pop(item["id"], None)
+        state.planned_changes.pop(item["id"], None)
     del state.items[start:]
     state.message_count = sum(map(_is_message, state.items))
     state.turn = state.last_turn = state.condense_requested = None
@@ -288,7 +288,7 @@ def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -
 
 
 def _on_changes_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
-    state.landings[record["itemId"]] = event
+    state.planned_changes[record["itemId"]] = event
 
 
 def _changes_updated(state: State, event: plain.ChangesUpdated, record: _OfTurn) -> None:

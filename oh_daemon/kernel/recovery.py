@@ -53,7 +53,7 @@ def closing_events(
     asking = {question["itemId"] for question in state.questions.values()}
     for item_id in state.open_items:
         item = state.item(item_id)
-        planned_changes = state.landings.get(item_id)
+        planned_changes = state.planned_changes.get(item_id)
         waits = (
             item["status"] == "awaitingApproval" or item_id in asking or planned_changes is not None
         )
@@ -130,7 +130,9 @@ def superseding_events(state: State, now: str) -> list[Contract]:
             event = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
             end_events = _end_event(item, now, "answeredByMessage", status="completed")
             events.extend((event, end_events))
-        elif (planned_changes := state.landings.get(item["id"])) is not None and not is_allowed:
+        elif (
+            planned_changes := state.planned_changes.get(item["id"])
+        ) is not None and not is_allowed:
             events.append(_unapplied_events(item, now, planned_changes))
         elif item["status"] != "running" and not is_allowed:
             events.append(_end_event(item, now, "superseded", status="rejected"))

@@ -115,7 +115,7 @@ class State:
         default_factory=dict[str, dict[str, DecisionMade]]
     )
     """Decisions about each open item, by item id and digest."""
-    landings: dict[str, plain.LandingPlanned] = field(
+    planned_changes: dict[str, plain.LandingPlanned] = field(
         default_factory=dict[str, "plain.LandingPlanned"]
     )
     """What open items changed and has not landed yet, by item id."""
@@ -190,7 +190,7 @@ class State:
             return False
         item_id = question["itemId"]
         # A command whose changes wait to land has begun, and may go on in the background.
-        return item_id in self.landings or self.item(item_id)["status"] != "awaitingApproval"
+        return item_id in self.planned_changes or self.item(item_id)["status"] != "awaitingApproval"
 
     def _is_open(self, question: plain.Approval | plain.InputRequest) -> bool:
         return question["itemId"] in self.open_items

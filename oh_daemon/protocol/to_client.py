@@ -43,7 +43,7 @@ class ChangedParams(Contract):
     """A conversation was created, updated or deleted; for lists of conversations."""
 
     conversation: ConversationInfo
-    """As it is now; for `n_deleted`, as it was."""
+    """As it is now; for `deleted`, as it was."""
     change: Literal["created", "updated", "deleted"]
     """What happened."""
 

@@ -36,20 +36,20 @@ def choose_hunks(
     hunks_in: Callable[[str], Collection[Hunk]],
     other_uris: Collection[str] = (),
 ) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
-    """Return the chosen hunks by URI, and why some cannot be chosen; `other_names` are no files."""
+    """Return the chosen hunks by URI, and why some cannot be chosen; `other_uris` are no files."""
     uris = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
-    choice: dict[str, Collection[Hunk]] = {}
+    hunks_by_uri: dict[str, Collection[Hunk]] = {}
     conflicts: dict[str, str] = {}
     for uri in [uri for uri in uris or files if uri not in other_uris]:
-        hunks = [uris.hunk for uris in params.hunks if uris.uri == uri]
+        hunks = [choice.hunk for choice in params.hunks if choice.uri == uri]
         if uri not in files:
             conflicts[uri] = "nothing of it waits for review; see changes/list"
         elif not all(hunk in hunks_in(uri) for hunk in hunks):
             conflicts[uri] = "these hunks are of an older state; ask changes/diff again"
         else:
             # Without a choice of hunks, all of the file is meant.
-            choice[uri] = hunks or hunks_in(uri)
-    return choice, conflicts
+            hunks_by_uri[uri] = hunks or hunks_in(uri)
+    return hunks_by_uri, conflicts
 
 
 def merge_texts(origin: str, own_text: str, other_text: str) -> tuple[str, int]:

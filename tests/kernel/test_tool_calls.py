@@ -121,7 +121,7 @@ OURS = {
             "Bash",
             {
                 "command": "ls",
-                "description": "EffectiveDocument",
+                "description": "Look",
                 "run_in_background": True,
                 "timeout": 5,
             },

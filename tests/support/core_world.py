@@ -198,11 +198,11 @@ def runtime_of(
     condenser: Condenser = "pipeline",
     **others: Any,
 ) -> Runtime:
-    """Return a runtime with these tools and features; `other_names` are further fields of it."""
+    """Return a runtime with these tools and features; `others` are further fields of it."""
     journal = conversation.journal
     points = HookPoints(journal, hooks)
     fields: dict[str, Any] = {
-        "landings": None,
+        "command_changes": None,
         "watch_files": None,
         "tool_choice": "auto",
         "titles": False,
@@ -241,7 +241,7 @@ def at_work(
 ) -> Generator[Work]:
     """Run an agent that has these tools and `finish`, and whose model follows the script.
 
-    `other_names` maps the names of further models behind the same fake to their settings.
+    `other_steps` maps the names of further models behind the same fake to their settings.
     """
     conversation = new_conversation(log, **changes)
     heard = Heard()

@@ -281,9 +281,9 @@ class IsolatedChanges:
             names = ", ".join([*some, *(["what git did"] if repositories else [])])
             more = len(files) - _MAX_NAMED
             names += f" and {more} more" if more > 0 else ""
-            is_landed = decision == "accepted"
-            title = f"{'ApplyResult' if is_landed else 'Discarded'} {names}"
-            note = (_LANDED if is_landed else _DISCARDED).format(names)
+            is_applied = decision == "accepted"
+            title = f"{'Applied' if is_applied else 'Discarded'} {names}"
+            note = (_LANDED if is_applied else _DISCARDED).format(names)
             notice = NoticeItem(id=new_id(), title=title, note=note)
             reviews = [_review_event(decision, each.change) for each in files]
             conversation = self.conversation

@@ -54,7 +54,7 @@ class IsolatedTool:
     """A tool that changes files, in an isolated conversation: nobody needs to be asked."""
 
     tool: Tool
-    landings: IsolatedCommandChanges
+    command_changes: IsolatedCommandChanges
 
     @property
     def spec(self) -> ToolSpec:
@@ -70,5 +70,5 @@ class IsolatedTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if context.confinement:
-            self.landings.begin()
+            self.planned_changes.begin()
         return self.tool.run(args, context)

@@ -107,7 +107,7 @@ class ApplyTool:
         self._changes = FileChanges(
             documents, watch, splits=len(planned_changes["changes"]) <= MAX_SHOWN
         )
-        self._git_applier = planned_changes
+        self._planned_changes = planned_changes
         self._host = host
         self._git = [model_of(RepositoryLanding, each) for each in planned_changes.get("git", ())]
         self._asks = asks
@@ -173,12 +173,12 @@ class ApplyTool:
             result = self.apply(args, context)
         except (ToolError, Cancelled) as exc:
             changes = [change for _, change in plan.in_place]
-            return unapplied_text(self._git_applier, f"{exc or 'Interrupted.'}", changes)
+            return unapplied_text(self._planned_changes, f"{exc or 'Interrupted.'}", changes)
         omissions = (f"Left as it was: {name}: {why}." for name, why in result.left_out.items())
         git, note = self._apply_result_of_git(why_no_git or _which(result.left_out))
         rows = _report_text([*result.rows, *omissions])
-        note = "\n".join(filter(None, (rows, *note, *self._git_applier.get("notes", ()))))
-        return ended_with(self._git_applier, note, _without_texts(result.changes), git)
+        note = "\n".join(filter(None, (rows, *note, *self._planned_changes.get("notes", ()))))
+        return ended_with(self._planned_changes, note, _without_texts(result.changes), git)
 
     def apply(self, args: Json, context: ToolContext) -> ApplyResult:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
@@ -246,10 +246,10 @@ class ApplyTool:
         modes: list[tuple[Path, int]] = []
         raw: list[tuple[Path, FileChange]] = []
         in_place: list[tuple[Path, FileChange]] = []
-        left_out = dict(self._git_applier.get("leftOut", {}))
+        left_out = dict(self._planned_changes.get("leftOut", {}))
         protected_names: list[str] = []
         clashes = False
-        for change in (model_of(FileChange, each) for each in self._git_applier["changes"]):
+        for change in (model_of(FileChange, each) for each in self._planned_changes["changes"]):
             name = change.uri.rpartition("/")[2]
             try:
                 path, why = self._place(change)
@@ -355,7 +355,7 @@ def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:
 
 
 def _row(change: FileChange, name: str) -> str:
-    verb = {"add": "Created", "delete": "Deleted", "modify": "PatchedFile"}[change.op]
+    verb = {"add": "Created", "delete": "Deleted", "modify": "Changed"}[change.op]
     what = {"bytes": "", "link": " (a link)", "folder": " (a folder)"}[change.raw or "bytes"]
     mode = change.mode_after
     is_mode = change.sha256_before == change.sha256_after and mode is not None

@@ -38,14 +38,15 @@ _REASON = "landed from the sandbox"
 
 
 def apply_git(
-    host: Spawner, read_blob: Callable[[str], bytes], command_changes: Sequence[RepositoryLanding]
+    host: Spawner, read_blob: Callable[[str], bytes], repositories: Sequence[RepositoryLanding]
 ) -> None:
     """Apply the changes of one command. Raises `ToolError` if some of them do not fit any more.
 
     Then nothing has moved, but the new objects are there: their commits can be picked.
     """
     ones = [
-        _RepositoryApplier(host, planned_changes, read_blob) for planned_changes in command_changes
+        _RepositoryApplier(host, repository_changes, read_blob)
+        for repository_changes in repositories
     ]
     with ExitStack() as stack:
         for one in ones:
@@ -64,18 +65,21 @@ class _RepositoryApplier:
     """The landing of one repository."""
 
     def __init__(
-        self, host: Spawner, planned_changes: RepositoryLanding, read_blob: Callable[[str], bytes]
+        self,
+        host: Spawner,
+        repository_changes: RepositoryLanding,
+        read_blob: Callable[[str], bytes],
     ) -> None:
-        work_tree = Path(planned_changes.work_tree) if planned_changes.work_tree else None
-        self._git = Git(host, Repository(Path(planned_changes.git_dir), work_tree))
-        self._changes = planned_changes
-        self._index = Path(planned_changes.git_dir) / "index"
+        work_tree = Path(repository_changes.work_tree) if repository_changes.work_tree else None
+        self._git = Git(host, Repository(Path(repository_changes.git_dir), work_tree))
+        self._changes = repository_changes
+        self._index = Path(repository_changes.git_dir) / "index"
         self._lock: int | None = None
         self._is_lock_in_place = True
         self._read_blob = read_blob
         self._change: IndexChange | None = None
-        if planned_changes.index is not None:
-            self._change = decode_index(read_blob(planned_changes.index))
+        if repository_changes.index is not None:
+            self._change = decode_index(read_blob(repository_changes.index))
 
     def import_objects(self) -> None:
         place, work_tree = self._git.repository.git_dir, self._git.repository.work_tree
@@ -110,14 +114,14 @@ class _RepositoryApplier:
 
     def require_unmoved(self) -> None:
         """Raises `ToolError` when something is neither as before nor as after the command."""
-        planned_changes = self._changes
-        if planned_changes.moved is not None:
-            raise ToolError(_move_text(planned_changes.moved))
+        repository_changes = self._changes
+        if repository_changes.moved is not None:
+            raise ToolError(_move_text(repository_changes.moved))
         refs = {**refs_of(self._git), HEAD: head_of(self._git)}
-        for move in planned_changes.refs:
+        for move in repository_changes.refs:
             if refs.get(move.ref) not in (move.before, move.after):
                 raise ToolError(_move_text(move.ref.removeprefix("refs/heads/")))
-        stash = planned_changes.stash
+        stash = repository_changes.stash
         if stash and stash_of(self._git) not in (stash.before, stash.after):
             raise ToolError(_move_text("the stash"))
         change = self._change

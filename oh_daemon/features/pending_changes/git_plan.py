@@ -136,24 +136,24 @@ class Repositories:
 
     def _plan_group(self, plan: GitPlan, group: Sequence[RepositoryNames], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""
-        command_changes: list[RepositoryLanding] = []
+        repositories: list[RepositoryLanding] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
             if names.other_names:
                 other_names = [f"{name}/{each}" for each in names.other_names]
                 plan.notes.append(_refusal_text(other_names, OTHERS))
             try:
-                command_changes += self._plan_repositories(names, since_ns)
+                repositories += self._plan_repositories(names, since_ns)
             except ToolError as exc:
                 plan.notes.append(_refusal_text([name], f"{exc}"))
                 return
-        has_refs = any(planned_changes.refs for planned_changes in command_changes)
+        has_refs = any(repository_changes.refs for repository_changes in repositories)
         # What is staged follows from a commit, also in the index of another work tree.
         plan.repositories += [
-            planned_changes.model_copy(update={"shown": ()})
-            if has_refs and not (planned_changes.refs or planned_changes.stash)
-            else planned_changes
-            for planned_changes in command_changes
+            repository_changes.model_copy(update={"shown": ()})
+            if has_refs and not (repository_changes.refs or repository_changes.stash)
+            else repository_changes
+            for repository_changes in repositories
         ]
 
     def _plan_repositories(

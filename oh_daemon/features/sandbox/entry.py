@@ -32,7 +32,7 @@ def join_words(pid: int, folder: str, places: Sequence[str]) -> list[str]:
 
 def apart_words(pid: int, folder: str, places: Sequence[str]) -> list[str]:
     """Return the words before those of a program that the others there must not see."""
-    return _words("apart", pid, folder, places)
+    return _words("isolated", pid, folder, places)
 
 
 def _words(how: str, pid: int, folder: str, places: Sequence[str]) -> list[str]:
@@ -59,18 +59,18 @@ def run(argv: list[str], confine: Callable[[], None]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def join(pid: int, *, apart: bool) -> int:
+def join(pid: int, *, isolated: bool) -> int:
     """Join all namespaces but that of users; return that one, which is joined last.
 
     The owner of the mounts comes first, whose rights are needed for the others; in the one of what
     runs there nobody has these rights. Only children of this process will be in the namespace of
     processes. See setns(2). Raises `OSError`.
     """
-    kinds = _KINDS if apart else (*_KINDS, "pid")
+    kinds = _KINDS if isolated else (*_KINDS, "pid")
     descriptors = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in (*kinds, "user")]
     for namespace in (fcntl.ioctl(descriptors[0], _NS_GET_USERNS), *descriptors[:-1]):
         _enter(namespace)
-    if apart:
+    if isolated:
         # Its parent is the namespace of the host, so that those in the sandbox do not see into it.
         _check(_libc.unshare(_NEW_MOUNTS | _NEW_PROCESSES))
         _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
@@ -103,7 +103,7 @@ def _main(how: str, pid: str, folder: str, places: list[str], program: list[str]
     sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer than all this.
     landlock, seccomp = import_module("landlock"), import_module("seccomp")
     landlock.refuse_tracing()
-    users = join(int(pid), apart=how == "apart")
+    users = join(int(pid), isolated=how == "isolated")
 
     def confine() -> None:
         _enter_users(users)
@@ -119,7 +119,7 @@ def _main(how: str, pid: str, folder: str, places: list[str], program: list[str]
         confine()
         landlock.end_with_parent()
 
-    if how == "apart":
+    if how == "isolated":
         return run(program, confine_apart)
     # Now, so that no process that the others there can see is ever without the filter.
     confine()

@@ -280,7 +280,7 @@ def _take_apart(
 ) -> None:
     """Add what a folder has, and make its names in the folder `names`, which no command can change.
 
-    Nothing of it is seen if it `is_empty`. The `other_names` are covered on their own.
+    Nothing of it is seen if it `is_empty`. The `other_places` are covered on their own.
     """
     shutil.rmtree(names, ignore_errors=True)
     if is_empty:

@@ -48,7 +48,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK |
 def take_out(
     upper: Path, folder: Path, names: Iterable[Path], processes: OverlayProcess | None = None
 ) -> None:
-    """Remove names from the layer; `ModelContext.refresh` must follow. Raises `OSError`.
+    """Remove names from the layer; `OverlaySandbox.refresh` must follow. Raises `OSError`.
 
     A tree that the disk does not have goes as a whole. A folder that both have loses its marks and
     its mode, what else is in it stays. `processes` is None when nothing runs in the view.

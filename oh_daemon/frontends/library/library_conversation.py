@@ -237,7 +237,7 @@ class Conversation(ProgramConversation):
     ) -> None:
         """Answer a pending approval, this once. The first answer counts. Raises `UserError`.
 
-        `edited_ids` is a copy of `approval.subject` with another command or fewer hunks; that is
+        `subject` is a copy of `approval.subject` with another command or fewer hunks; that is
         then done instead.
         """
         decision = Decision(effect="allow" if allow else "reject")

@@ -15,7 +15,7 @@ from recipes import recipe
 EMACS = ("emacs", "--batch", "-f", "package-initialize", "-l", "eglot")
 TASK = Path(__file__).with_name("task.el")
 PLAN = [
-    {"text": "EffectiveDocument", "status": "completed"},
+    {"text": "Look", "status": "completed"},
     {"text": "Mend", "status": "in_progress"},
 ]
 
@@ -54,7 +54,7 @@ def test_a_task_with_approval_and_review_is_done_in_emacs(tmp_path: Path) -> Non
         chat = (desk.project / "chat.txt").read_text("utf-8")
         review = (desk.project / "review.txt").read_text("utf-8")
     assert "Let me look.\n\n- " in chat, chat
-    assert "- `ModelContext calc.py`\n" in chat, chat
+    assert "- `View calc.py`\n" in chat, chat
     assert "- [x] Look\n- [-] Mend\n" in chat
     assert "> **May it?** " in chat
     assert "It is mended.\n\n- [calc.py](../../calc.py) +1 −1\n\n*completed" in chat

@@ -147,7 +147,7 @@ def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(d
 
 
 def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
-    task = {"task": "look around", "title": "EffectiveDocument", "agent": "explore"}
+    task = {"task": "look around", "title": "Look", "agent": "explore"}
     steps = {
         "go": [calls(say("Sending one."), call("delegate", tasks=[task])), say("Thanks.")],
         "look": [say("A calculator.")],

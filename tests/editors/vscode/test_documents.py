@@ -66,7 +66,7 @@ async def test_a_file_that_is_not_open_is_edited_on_disk_and_opens_no_editor(
     (vscode.project / "large.txt").write_text(('"' * 63 + "\n") * (9 << 14))
     await vscode.open_file("large.txt")
     vscode.script(call("edit", command="view", path="other.py"), say("Seen."))
-    await vscode.say("EffectiveDocument")
+    await vscode.say("Look")
     await vscode.expect_answers("Fixed.", "Seen.")
     assert "# unsaved" in str(vscode.llm.requests[-1].body["messages"][-1])
 

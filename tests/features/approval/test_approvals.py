@@ -562,7 +562,7 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
 def test_tools_without_effect_never_ask_and_are_never_refused(
     world: World, options: Json, trust_value: bool | None
 ) -> None:
-    tasks = [{"text": "EffectiveDocument", "status": "completed"}]
+    tasks = [{"text": "Look", "status": "completed"}]
     steps = (call("think", thought="Hm."), call("todo", tasks=tasks), call("finish", message="Ok."))
     world.script(calls(*steps))
     client = world.daemon(trust_value=trust_value)

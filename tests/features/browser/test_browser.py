@@ -112,7 +112,7 @@ def test_browser_connects_to_no_host_but_that_of_the_page(
     programs.mkdir()
     (programs / PINNED["browsers"][0]).symlink_to(str(shutil.which(name)))
     world.variables["PATH"] = f"{programs}:{os.environ['PATH']}"
-    keys = ("h", "e", "l", "o", "DiskSpace", "w")
+    keys = ("h", "e", "l", "o", "Space", "w")
     heard: list[str] = []
     with one_host(world, heard) as served:
         (served / "one.test/form.html").write_text(FORM)

@@ -177,7 +177,7 @@ def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
         "Stop": hook(let, "this says nothing here"),
         "PreCompact": hook(go_on_hook, "manual"),
     }
-    task = {"task": "look", "title": "EffectiveDocument", "agent": "explore"}
+    task = {"task": "look", "title": "Look", "agent": "explore"}
     first = [call("terminal", command=f"echo {n}") for n in range(6)]
     parent = [*first, call("delegate", tasks=[task]), say("Done.")]
     child = [say("It is in a.py."), say("I am sure.")]

@@ -54,12 +54,14 @@ class Bench:
             (self.project / name).unlink()
 
     def land(self, plan: GitPlan) -> list[str]:
-        command_changes = [
+        repositories = [
             RepositoryLanding.model_validate_json(x.model_dump_json()) for x in plan.repositories
         ]
-        apply_git(self.desk.host, self.blobs.__getitem__, command_changes)
+        apply_git(self.desk.host, self.blobs.__getitem__, repositories)
         self.desk.view.refresh()
-        return [row.title for planned_changes in command_changes for row in planned_changes.shown]
+        return [
+            row.title for repository_changes in repositories for row in repository_changes.shown
+        ]
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
 
 def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
     plan = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
-    assert [planned_changes.moved for planned_changes in plan.repositories] == ["main"]
+    assert [repository_changes.moved for repository_changes in plan.repositories] == ["main"]
     with pytest.raises(ToolError, match="main was moved by somebody else"):
         bench.land(plan)
     assert git(bench.project, "log", "--format=%s") == "First"

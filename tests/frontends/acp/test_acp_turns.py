@@ -146,9 +146,7 @@ def test_a_prompt_may_have_links_texts_and_a_skill_but_no_sound(
     session = client.new(world.project)
     link = {"type": "resource_link", "uri": (world.project / "a.py").as_uri(), "name": "a.py"}
     page = {"uri": "https://example.org/page", "text": "The page says yes."}
-    prompt_id = client.send_prompt(
-        session, "EffectiveDocument", link, {"type": "resource", "resource": page}
-    )
+    prompt_id = client.send_prompt(session, "Look", link, {"type": "resource", "resource": page})
     assert client.result_of(prompt_id) == {"stopReason": "end_turn"}
     last_message = str(world.llm.requests[0].body["messages"][-1]["content"])
     assert "a.py" in last_message
@@ -202,7 +200,7 @@ def wait_for_file(path: Path) -> bool:
 def test_a_client_without_any_capability_sees_questions_and_final_texts(
     start: Start, world: World
 ) -> None:
-    plan = call("todo", tasks=[{"text": "EffectiveDocument", "status": "in_progress"}])
+    plan = call("todo", tasks=[{"text": "Look", "status": "in_progress"}])
     world.script(
         calls(plan, call("ask", question="Which one?")), call("finish", message="All done.")
     )
@@ -216,7 +214,7 @@ def test_a_client_without_any_capability_sees_questions_and_final_texts(
     assert client.updates("tool_call") == []
     [plan_update] = client.updates("plan")
     assert plan_update["entries"] == [
-        {"content": "EffectiveDocument", "priority": "medium", "status": "in_progress"}
+        {"content": "Look", "priority": "medium", "status": "in_progress"}
     ]
 
 
