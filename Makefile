@@ -45,7 +45,7 @@ demo test test-full system: export OH_INSTALL := 1
 AS_USER := $(shell [ "$$(id -u)" != 0 ] || echo unshare --user --map-user=1000 --map-group=1000 --)
 OF_TERMINALS := tests/features/terminal/test_terminal.py tests/system/test_processes.py tests/features/terminal/test_terminals.py \
 	tests/features/terminal/test_command_secrets.py
-IN_VIEW := OH_TEST_SANDBOX=view
+IN_OVERLAY := OH_TEST_SANDBOX=overlay
 TEST_ARGS ?=
 BASE ?=
 LIST ?=
@@ -74,7 +74,7 @@ ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_client
 RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
-.PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-changed test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
+.PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-changed test-full test-overlay test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -83,7 +83,7 @@ demo: $(READY) ## the agent fixes a small project; a real model if a key is set,
 	@.venv/bin/oh-daemon demo
 
 test: system clients editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
-	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
+	@$(MAKE) --jobs=4 check-types check-promises test-overlay test-rest
 
 # Only these need something built.
 BUILT := ^tests$$|^tests/clients|^tests/editors$$|^tests/editors/vscode
@@ -93,13 +93,13 @@ test-changed: $(DEV) ## the tests of what changed since BASE or main; LIST=1 onl
 	if grep -qE '$(BUILT)' <<<"$$chosen"; then $(MAKE) clients editors; fi; \
 	$(PYTEST) $(TEST_ARGS) $$chosen
 
-test-full: system check clients editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
-	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
+test-full: system check clients editors mcp-servers acp-clients $(RAY) test-overlay ## the gate, then all tests with the long loops, each with real starts
+	$(IN_OVERLAY) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/features/terminal/test_command_secrets.py
 	OH_TEST_STARTS=real OH_TEST_PICTURES=$(PICTURES) $(PYTEST) --full $(TEST_ARGS)
 
-test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user
-	$(IN_VIEW) $(AS_USER) .venv/bin/pytest -q -n 1 $(OF_TERMINALS)
+test-overlay: system $(DEV) ## the tests of terminals once more, in a sandbox, as an ordinary user
+	$(IN_OVERLAY) $(AS_USER) .venv/bin/pytest -q -n 1 $(OF_TERMINALS)
 
 test-rest:
 	$(PYTEST) $(GATE:%=--ignore=%) $(TEST_ARGS)

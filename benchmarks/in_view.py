@@ -1,4 +1,4 @@
-"""Measures commands in a view: their start, the unsaved texts before, the changes after."""
+"""Measures commands in a sandbox: their start, the unsaved texts before, the changes after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from oh_daemon.features.sandbox.mounts import SandboxMounts
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.kernel.ports import ToolContext
-from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.protocol.checkpoints import ChangesPlanned
 from oh_daemon.storage.blobs import Blobs
 from oh_daemon.storage.memory_log import MemoryLog
 from oh_daemon.system.spawner import Spawner
@@ -136,7 +136,7 @@ def view_landing() -> Iterator[Figure]:
             path.write_text("".join(f"x{line} = {line}\n" for line in range(20)))
         desk.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
         start_s = time.perf_counter()
-        plans: list[LandingPlanned] = []
+        plans: list[ChangesPlanned] = []
         desk.pending.collect({"exitCode": 0, "content": []}, lambda plan: not plans.append(plan))
         kept_s = time.perf_counter() - start_s
         event = plans[0].model_dump_json(by_alias=True, exclude_none=True)

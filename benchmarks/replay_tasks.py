@@ -32,7 +32,7 @@ def run(command: str, **options: Any) -> Call:
 
 def view(path: str, start: int, end: int) -> Call:
     lines = {"start_line": start, "end_line": end}
-    return "edit", {"command": "view", "path": path, **lines}
+    return "edit", {"command": "overlay", "path": path, **lines}
 
 
 def grep(pattern: str, path: str) -> Call:

@@ -169,7 +169,7 @@ def _is_controller(config: pytest.Config) -> bool:
 
 
 def _without_skip(report: Report) -> Report:
-    if os.environ.get("CI") == "true" and report.skipped_paths and not hasattr(report, "wasxfail"):
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
     return report

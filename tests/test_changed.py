@@ -48,7 +48,7 @@ FILES = (
         ("docs/settings.md", {"protocol", "test_repository.py"}),
         ("tests/frontends/acp/test_acp_turns.py", {"frontends/acp/test_acp_turns.py"}),
         ("tests/frontends/acp/conftest.py", {"frontends/acp"}),
-        ("tests/golden/v1/log.jsonl", {""}),
+        ("tests/golden/v2/log.jsonl", {""}),
         ("tests/kernel/test_gone.py", set[str]()),
         ("Makefile", set[str]()),
         ("tests/support/world.py", {""}),

@@ -38,7 +38,7 @@ def main() -> None:
         project = Path(home) / "shop"
         environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "200", "OH_DAEMON_HOME": home}
         environment |= {"OH_DAEMON_MODEL": "demo"}
-        command = [sys.executable, "-m", "oh_daemon", "demo", "--keep", str(project)]
+        command = [sys.executable, "-m", "oh_daemon", "demo", "--folder", str(project)]
         shown = subprocess.run(
             command, env=environment, check=True, capture_output=True, text=True
         ).stdout.replace(str(project), "~/shop")

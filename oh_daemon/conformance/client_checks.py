@@ -211,7 +211,7 @@ class ClientScenario:
     def _event(self, event: Json) -> None:
         self._seq += 1
         record = {"seq": self._seq, "ts": CONVERSATION["createdAt"], "turnId": "t1", "event": event}
-        head = {"conversationId": "c1", "epoch": "e1", "v": 1}
+        head = {"conversationId": "c1", "epoch": "e1", "v": 2}
         self.client.notify("conversation/event", {**head, **record})
 
 

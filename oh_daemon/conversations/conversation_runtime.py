@@ -80,7 +80,7 @@ class ConversationRuntime:
         config: AgentConfig,
         conversation: Conversation | None = None,
     ) -> None:
-        """Without a `conversation`, there is no view: that is enough for a list of the tools."""
+        """Without a `conversation`, there is no sandbox: that is enough for a list of the tools."""
         self._conversation = conversation
         owner_id = owner_of(conversation, config) if conversation else ""
         services, client = context.services, context.client
@@ -195,7 +195,7 @@ class ConversationRuntime:
     def _command_changes(
         self, context: ConversationContext, log: EventLog, shared_sandbox: SharedSandbox | None
     ) -> PendingChanges | IsolatedCommandChanges | None:
-        """Join the view, and return what brings changes in it further, if anything does."""
+        """Join the sandbox, and return what brings changes in it further, if anything does."""
         watch = self._watch(context)
         if self.keep is not None:
             if shared_sandbox is not None:
@@ -280,7 +280,7 @@ class ConversationRuntime:
         return Problems(self.documents, servers).watch
 
     def close(self) -> None:
-        """End the shells, and the view with what did not land."""
+        """End the shells, and the sandbox with what did not land."""
         self.shells.close()
         self._at_the_end.close()
 
@@ -365,7 +365,7 @@ def _memory(context: ConversationContext, folders: Sequence[Path]) -> Memory:
 
 
 def owner_of(conversation: Conversation, config: AgentConfig) -> str:
-    """Return the id of the conversation whose view and client tools this one uses."""
+    """Return the id of the conversation whose sandbox and client tools this one uses."""
     # The log of a new sub-agent does not name its parent yet.
     parent_id = config.parent.id if config.parent else conversation.state.parent_id
     return parent_id or conversation.id

@@ -53,6 +53,7 @@ from oh_daemon.protocol.errors import (
     ConversationNotFoundError,
     InvalidStateError,
     OverloadedError,
+    ReadOnlyError,
     StorageError,
 )
 from oh_daemon.protocol.summaries import ConversationInfo
@@ -319,7 +320,7 @@ class Conversations:
         """
         try:
             open_conversation = self.open(conversation_id, folders, at_work=False)
-        except (ConversationNotFoundError, *_DAMAGES):
+        except (ConversationNotFoundError, ReadOnlyError, *_DAMAGES):
             self._remove(conversation_id, folders, permanent=permanent)
             return None
         status = describe(open_conversation.conversation.journal).status

@@ -264,7 +264,7 @@ def _review_events(
         return ()
     now = documents.history.put(past.target.text if past.target else None)
     base = now if review["gaps"] else review["base"]
-    return (e.ChangesReviewed(uri=uri, decision="reverted", base=base, now=now),)
+    return (e.ChangesReviewed(uri=uri, decision="undone", base=base, now=now),)
 
 
 def _require_message(conversation: Conversation, item_id: str) -> None:

@@ -23,7 +23,7 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.paths import Folders, IsolatedFolders
 
 _NO_VIEW = (
-    "the conversation is isolated in a view, and there is none now ({}): what it "
+    "the conversation is isolated in a sandbox, and there is none now ({}): what it "
     "changed waits there. `oh-daemon doctor` says more"
 )
 
@@ -49,7 +49,7 @@ def files_of(
     sandbox: Sandbox | None,
     isolation: Isolation | None,
 ) -> ConversationFiles:
-    """Find the view of a conversation, if it has one, and its documents."""
+    """Find the sandbox of a conversation, if it has one, and its documents."""
     services, disk = context.services, _documents(context, log, Folders(folders))
     row = _row(sandbox, isolation)
     shared_sandbox, roots = None, disk.folders.roots
@@ -87,7 +87,7 @@ def with_isolation(
     A sub-agent works where its parent does. Raises `InvalidStateError`.
     """
     if config.parent is not None:
-        return replace(config, isolated=config.parent.state.isolated)
+        return replace(config, isolated=config.parent.state.isolation)
     return replace(config, isolated=_isolation_in(context, folders)) if is_isolated else config
 
 
@@ -96,14 +96,14 @@ def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isol
         raise InvalidStateError("without a folder there is nothing to isolate; open a folder")
     sandbox = context.user.sandbox.level(folders)
     if sandbox.overlay is not None:
-        return "view"
+        return "overlay"
     if all(map(partial(has_commit, context.services.spawner), folders)):
         return "worktree"
     why = _why_no_overlay(sandbox)
     raise InvalidStateError(
-        f"nothing can isolate a conversation here: there is no view ({why}), and for a git worktree"
-        " each folder must be in a repository with a commit. `oh-daemon doctor` says how to get a"
-        " view; or run `git init` and commit"
+        f"nothing can isolate a conversation here: there is no overlay ({why}), and for a git"
+        " worktree each folder must be in a repository with a commit. `oh-daemon"
+        " doctor` says how to get an overlay; or run `git init` and commit"
     )
 
 

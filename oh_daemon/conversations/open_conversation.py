@@ -88,7 +88,7 @@ class OpenConversation:
         config = equip(conversation, folders, config)
         schema = state.result_schema if config.result_schema is None else config.result_schema
         self._config = config = replace(
-            config, result_schema=schema, isolated=config.isolated or state.isolated
+            config, result_schema=schema, isolated=config.isolated or state.isolation
         )
         home = folders[0] if folders else None
         self._settings = context.user.settings.of(home).settings

@@ -73,11 +73,11 @@ def working_folders(
         return [home], None  # The first event, which would say so, is damaged.
     if not folders or any(_is_same(folder, home) for folder in folders):
         return folders, None
-    if not moves or state.isolated is not None:
+    if not moves or state.isolation is not None:
         raise InvalidStateError(
             f"conversation {state.conversation_id!r} works in {str(folders[0])!r}, but its log is "
             f"in {str(home)!r} now; "
-            + ("an isolated one cannot move" if moves else "with `moved=True`, it works there")
+            + ("an isolated one cannot move" if moves else "with `conflict=True`, it works there")
         )
     return [home, *folders[1:]], folders[0]
 

@@ -1,4 +1,4 @@
-"""The views of conversations: one for each that has folders, shared by its sub-agents."""
+"""The sandboxes of conversations: one for each that has folders, shared by its sub-agents."""
 
 from __future__ import annotations
 
@@ -72,9 +72,10 @@ class Sandboxes:
         is_isolated: bool = False,
         outlives: bool = False,
     ) -> SharedSandbox | None:
-        """Return the view of a conversation, made as it was tried; its sub-agents join it.
+        """Return the sandbox of a conversation, made as it was tried; its sub-agents join it.
 
-        None if that was no try of a view. That of an isolated conversation may outlive the daemon.
+        None if that was no try of a sandbox. That of an isolated conversation may outlive the
+        daemon.
         """
         if row.program is None or row.place is None:
             return None
@@ -99,7 +100,7 @@ class Sandboxes:
             return self._by_owner[owner_id]
 
     def leave(self, owner_id: str, shells: Shells) -> None:
-        """End the view when the last shells have left it."""
+        """End the sandbox when the last shells have left it."""
         with self._lock:
             overlay = self._by_owner.get(owner_id)
             if overlay is None:
@@ -115,7 +116,7 @@ class Sandboxes:
 def mounts_of(
     program: Path, folders: Sequence[Path], home: Path, masks: SecretCovers | None = None
 ) -> SandboxMounts:
-    """Return what the view of a conversation with these folders is made from."""
+    """Return what the sandbox of a conversation with these folders is made from."""
     private, scratch = ([real_path(place)] for place in (home, Path(tempfile.gettempdir())))
     # What is committed there would not come back, so git itself says that it cannot.
     repositories = git_dirs_outside(folders)

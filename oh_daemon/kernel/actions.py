@@ -263,7 +263,7 @@ class Actions:
     def _apply_changes(
         self, action: _Ready, result: ToolResult, elapsed_ms: int, cancel: CancelToken
     ) -> bool:
-        """Log what a command changed in its view, for the next round; false if that is nothing."""
+        """Log the changes of a command, for the next round; return whether there are any."""
         command_changes, journal = self._runtime.command_changes, self._journal
         if command_changes is None or journal.state.options_now["mode"] == "plan":
             return False
@@ -273,7 +273,7 @@ class Actions:
         content = with_blobs(result, journal.log.put_blob).content
         item_id = action.item["id"]
 
-        def keep(plan_event: e.LandingPlanned) -> bool:
+        def keep(plan_event: e.ChangesPlanned) -> bool:
             is_wanted = journal.append_to(item_id, plan_event)
             journal.log.sync()
             return is_wanted
@@ -287,7 +287,7 @@ class Actions:
         if command_changes is None or journal.state.options_now["mode"] == "plan":
             return False
 
-        def keep(plan_event: e.LandingPlanned) -> bool:
+        def keep(plan_event: e.ChangesPlanned) -> bool:
             item = own_item(new_id(), journal.clock.now())
             with journal.condition:
                 self._conversation.turns.start_apply()

@@ -150,7 +150,7 @@ FindStuck = Callable[[Sequence["plain.Item"]], Stuck | None]
 """Returns the circle that the agent is in after its last step, or None."""
 WatchFiles = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
 """Looks at the folders before an action; the function returned looks again for changes."""
-MakeDurable = Callable[[e.LandingPlanned], bool]
+MakeDurable = Callable[[e.ChangesPlanned], bool]
 """Makes a plan durable; returns False when nobody wants the changes any more."""
 
 
@@ -158,11 +158,11 @@ class CommandChanges(Protocol):
     """Brings what commands changed into the open folders. Blocks; for the worker's threads."""
 
     def collect(self, observation: Json, persist: MakeDurable) -> bool:
-        """Take what has changed out of the view, once `keep` has made it durable.
+        """Take what has changed out of the sandbox, once `keep` has made it durable.
 
-        `observed` is the item as the command alone would end it. Returns whether there is something
-        to land: not while another command runs in front, whose end will collect both, and not as
-        long as `keep` returns False, after which the changes are gone.
+        `item_fields` is the item as the command alone would end it. Returns whether there is
+        something to land: not while another command runs in front, whose end will collect both, and
+        not as long as `keep` returns False, after which the changes are gone.
         """
         ...
 
@@ -179,10 +179,10 @@ class CommandChanges(Protocol):
         ...
 
     def drop(self) -> None:
-        """Take all that has changed out of the view, for good."""
+        """Take all that has changed out of the sandbox, for good."""
         ...
 
-    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> Tool:
+    def tool(self, planned_changes: plain.ChangesPlanned, *, asks: bool) -> Tool:
         """Return what lands these changes; if nobody is asked, it leaves out protected files."""
         ...
 

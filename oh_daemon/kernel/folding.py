@@ -65,7 +65,7 @@ def _on_created(state: State, event: plain.ConversationCreated, record: plain.Re
     state.metadata = event.get("metadata", {})
     state.forked_from = event.get("forkedFrom")
     state.parent_id = event.get("parentId")
-    state.isolated = event.get("isolated")
+    state.isolation = event.get("isolated")
 
 
 def _agent_changed(state: State, event: plain.AgentChanged, _record: plain.Record) -> None:
@@ -287,7 +287,7 @@ def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decision_made
 
 
-def _on_changes_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
+def _on_changes_planned(state: State, event: plain.ChangesPlanned, record: _OfItem) -> None:
     state.planned_changes[record["itemId"]] = event
 
 
@@ -360,7 +360,7 @@ CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
     "action.decided": _action_decided,
-    "landing.planned": _on_changes_planned,
+    "changes.planned": _on_changes_planned,
     "changes.updated": _changes_updated,
     "checkpoint.created": _checkpoint,
     "changes.reviewed": _on_reviewed,

@@ -1,7 +1,7 @@
 """What commands changed in their view, on its way into the open folders.
 
 The item of a command stays open until its changes have landed or were refused. What waits is in the
-log, with the texts as blobs, so it outlives the view and the daemon.
+log, with the texts as blobs, so it outlives the sandbox and the daemon.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oh_daemon.protocol.approvals import ActionDecided
 from oh_daemon.protocol.forms import observed_by
 from oh_daemon.protocol.items import FileChange, FileChangeItem, GitChange, ModelCall
 
-TOOL = "landing"
+TOOL = "apply"
 """The name by which rules can mean the changes of commands."""
 
 
@@ -54,7 +54,7 @@ def decided_at_start(intent: Intent) -> ActionDecided:
 
 
 def ended_with(
-    planned_changes: plain.LandingPlanned,
+    planned_changes: plain.ChangesPlanned,
     report: str,
     changes: Sequence[FileChange],
     git: Sequence[GitChange] = (),
@@ -72,12 +72,12 @@ def ended_with(
 
 
 def unapplied_text(
-    planned_changes: plain.LandingPlanned, why: str, changes: Sequence[FileChange] = ()
+    planned_changes: plain.ChangesPlanned, why: str, changes: Sequence[FileChange] = ()
 ) -> ToolResult:
     """Return the observation of a command that lands nothing, or nothing but `changes`."""
     uris = {change.uri for change in changes}
     titles = [
-        row["title"] for each in planned_changes.get("git", ()) for row in each.get("shown", ())
+        row["title"] for each in planned_changes.get("git", ()) for row in each.get("summary", ())
     ]
     remaining_uris = [
         change["uri"] for change in planned_changes["changes"] if change["uri"] not in uris

@@ -16,8 +16,9 @@ from oh_daemon.kernel.state import ENDED, State
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.branches import ForkParams
 from oh_daemon.protocol.errors import InvalidParamsError
-from oh_daemon.protocol.events import LOG_VERSION, ConversationUpdated
+from oh_daemon.protocol.events import ConversationUpdated
 from oh_daemon.protocol.forms import plain_form
+from oh_daemon.protocol.log_version import LOG_VERSION
 
 
 def standing_records(records: Iterable[plain.Record]) -> list[plain.Record]:

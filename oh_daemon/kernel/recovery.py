@@ -223,7 +223,7 @@ def status_event(
 
 
 def _unapplied_events(
-    item: plain.Item, now: str, planned_changes: plain.LandingPlanned
+    item: plain.Item, now: str, planned_changes: plain.ChangesPlanned
 ) -> Contract:
     """End a command whose changes nobody will take any more."""
     result = unapplied_text(planned_changes, "The user did something else instead of taking them.")

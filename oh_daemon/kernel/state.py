@@ -34,7 +34,7 @@ class Review(TypedDict):
     """The agent's latest."""
     gaps: list[tuple[str | None, str | None]]
     """Changes by somebody else between the agent's edits, each (before, after)."""
-    decision: NotRequired[Literal["accepted", "reverted"]]
+    decision: NotRequired[Literal["kept", "undone", "applied", "discarded"]]
     by_command: NotRequired[bool]
     """Whether a command changed it since it was decided."""
 
@@ -55,7 +55,7 @@ class OpenTurn:
     @property
     def only_applies(self) -> bool:
         """Whether the model has no part in it: a job has ended, and its changes land."""
-        return self.cause == "landing" and not self.n_steps
+        return self.cause == "apply" and not self.n_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class State:
     title: str = ""
     parent_id: str | None = None
     """For a sub-agent, the conversation that it works for."""
-    isolated: Isolation | None = None
+    isolation: Isolation | None = None
     archived: bool = False
     tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -115,8 +115,8 @@ class State:
         default_factory=dict[str, dict[str, DecisionMade]]
     )
     """Decisions about each open item, by item id and digest."""
-    planned_changes: dict[str, plain.LandingPlanned] = field(
-        default_factory=dict[str, "plain.LandingPlanned"]
+    planned_changes: dict[str, plain.ChangesPlanned] = field(
+        default_factory=dict[str, "plain.ChangesPlanned"]
     )
     """What open items changed and has not landed yet, by item id."""
     resolutions: dict[str, plain.ApprovalResolved | plain.InputResolved] = field(

@@ -60,7 +60,7 @@ class Turns:
     def start_apply(self) -> None:
         """Start a turn for what a job has changed, unless one is under way."""
         if self._journal.state.turn is None:
-            self.start(new_id(), None, because="landing")
+            self.start(new_id(), None, because="apply")
 
     def supersede(self) -> None:
         """Drop the actions that still wait for an answer: a new message replaces them."""

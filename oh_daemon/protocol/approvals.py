@@ -31,7 +31,7 @@ class FileChangeSubject(Contract):
     hunks: tuple[NamedHunk, ...] | None = None
     """If `editable`, all hunks of the edit. An `editedSubject` has those that the user keeps."""
     origin: Literal["command"] | None = None
-    """Set if a command made the changes, in its view; what is asked is whether they are kept."""
+    """Set if a command made the changes, in its sandbox; what is asked is whether they are kept."""
     git: tuple[GitChange, ...] | None = None
     """What the command did to repositories: it is kept with all of the changes, or not at all."""
 

@@ -94,20 +94,20 @@ class ChangesListParams(OfConversation):
 
 
 class ReviewedFile(FileChange):
-    """All changes to a file that are not accepted yet, as one change."""
+    """All pending changes to a file, as one change."""
 
-    state: Literal["pending", "accepted", "reverted", "conflict"]
-    """State of the file as a whole; `conflict` when it is pending and can no longer be reverted."""
+    state: Literal["pending", "kept", "undone", "applied", "discarded", "conflict"]
+    """State of the file as a whole; `conflict` if it is pending and the same lines have changed."""
     by_command: bool | None = None
     """Set if some of it was changed by a command, not by an edit."""
 
 
 class ChangesListResult(Contract):
     files: tuple[ReviewedFile, ...]
-    left_out: dict[str, str] | None = None
-    """In an isolated conversation: what cannot land, only be reverted, by URI, with the reason."""
+    omitted: dict[str, str] | None = None
+    """In an isolated conversation: what can only be discarded, by URI, with the reason."""
     git: tuple[GitChange, ...] | None = None
-    """In an isolated conversation: commits and the like, which land when no file waits any more."""
+    """In an isolated conversation: commits and the like, which are applied after all files."""
 
 
 class ChangesDiffParams(OfConversation):
@@ -122,13 +122,13 @@ class ChangesDiffResult(Contract):
     """Both texts use LF as line ending; a text is absent when there was no file."""
 
     old_text: str | None = None
-    """What counts as accepted."""
+    """The text without the pending changes."""
     new_text: str | None = None
-    """That with the agent's changes."""
+    """The text with the pending changes."""
     patch: str
     """The difference as a unified diff."""
     hunks: tuple[Hunk, ...]
-    """The parts that can be accepted or reverted one by one."""
+    """The parts that can be kept, undone, applied or discarded one by one."""
 
 
 class ReviewParams(OfConversation):
@@ -140,16 +140,24 @@ class ReviewParams(OfConversation):
     """Single hunks."""
 
 
-class AcceptParams(ReviewParams):
-    """Accept changes: they no longer wait for review."""
+class KeepParams(ReviewParams):
+    """Keep changes, which ends their review; the conversation is not isolated."""
 
 
-class RevertParams(ReviewParams):
-    """Revert changes through the editor, leaving later changes of the user in place."""
+class UndoParams(ReviewParams):
+    """Undo changes through the editor, leaving later changes of the user in place."""
+
+
+class ApplyParams(ReviewParams):
+    """Apply changes of an isolated conversation to its folders, merged with the user's own."""
+
+
+class DiscardParams(ReviewParams):
+    """Discard changes of an isolated conversation: it sees the files of its folders again."""
 
 
 class ReviewResult(Contract):
-    """The files that were accepted or reverted, and those left unchanged, with the reason."""
+    """The files that were changed or settled, and those left unchanged, with the reason."""
 
     done: tuple[str, ...]
     """URIs of the files."""

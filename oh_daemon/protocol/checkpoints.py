@@ -37,7 +37,7 @@ class StashMove(Contract):
     """The entries afterwards."""
 
 
-class RepositoryLanding(Contract):
+class RepositoryChanges(Contract):
     """What of one repository waits to land, all of it or nothing."""
 
     git_dir: str
@@ -56,27 +56,27 @@ class RepositoryLanding(Contract):
     """Hash of a blob with the objects that the repository lacks, as git packs them."""
     ends: tuple[str, ...] = ()
     """Operations such as `merge` that the disk is still in and the command has ended."""
-    protected: tuple[str, ...] = ()
+    protected_names: tuple[str, ...] = ()
     """Names in new commits, or of what is staged, that steer builds, editors or agents."""
-    moved: str | None = None
+    conflict: str | None = None
     """What somebody else moved while the command ran, so that this cannot land."""
-    shown: tuple[GitChange, ...] = ()
+    summary: tuple[GitChange, ...] = ()
     """The same, as people see it."""
 
 
-class LandingPlanned(Contract):
-    """A command ended, and what it changed in its view waits to land in the open folders."""
+class ChangesPlanned(Contract):
+    """A command ended, and what it changed in its sandbox waits to land in the open folders."""
 
-    type: Literal["landing.planned"] = "landing.planned"
+    type: Literal["changes.planned"] = "changes.planned"
     changes: tuple[FileChange, ...]
     """From what the command began with, to what it left."""
-    left_out: dict[str, str] = Field(default_factory=dict)
+    omitted: dict[str, str] = Field(default_factory=dict)
     """What does not land, by path, with the reason."""
-    git: tuple[RepositoryLanding, ...] = ()
+    git: tuple[RepositoryChanges, ...] = ()
     """What it did to repositories, which lands after all changes of files have."""
     notes: tuple[str, ...] = ()
     """What the model is told beside that."""
-    observed: dict[str, Any]
+    item_fields: dict[str, Any]
     """The fields of the item that the command itself gave: its output, its exit code."""
 
 

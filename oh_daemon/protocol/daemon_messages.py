@@ -71,7 +71,7 @@ class PortListParams(OfConversation):
 
 
 class OpenPort(Contract):
-    """A port of the view, which is not one of this machine."""
+    """A port of the sandbox, which is not one of this machine."""
 
     port: int
     """The port on which a command listens."""
@@ -85,7 +85,7 @@ class PortListResult(Contract):
 
 
 class PortOpenParams(OfConversation):
-    """Let the user reach a port of the view; that ends with what listens there."""
+    """Let the user reach a port of the sandbox; that ends with what listens there."""
 
     port: Annotated[int, Field(ge=1, le=65_535)]
     """One of `port/list`."""
@@ -285,15 +285,15 @@ class SecretRemoveParams(Contract):
     """Forget a key or a secret; its value is still masked everywhere."""
 
     name: SecretName
-    """The name that it was lent under."""
+    """The name that it was exposed under."""
 
 
 class SecretListParams(Empty):
-    """List the names of the keys and secrets that the editor has lent."""
+    """List the names of the keys and secrets that the editor has exposed."""
 
 
 class SecretNames(Contract):
-    """The names of lent keys and secrets, never their values."""
+    """The names of exposed keys and secrets, never their values."""
 
     names: tuple[str, ...]
     """Names of the keys for models."""
@@ -314,9 +314,9 @@ class DaemonStatusParams(Empty):
 class SandboxInfo(Contract):
     """What holds the commands that run unasked, as `initialize` reports it, too."""
 
-    level: Literal["view", "landlock", "none"]
-    """A view of its own, Landlock, or nothing."""
-    wanted: SandboxSetting
+    level: Literal["overlay", "landlock", "off"]
+    """A sandbox of its own, Landlock, or nothing."""
+    setting: SandboxSetting
     """The setting. When it names a level and `level` is another, no command runs."""
     cause: str | None = None
     """Why it is not a better level."""

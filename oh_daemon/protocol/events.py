@@ -18,7 +18,7 @@ from oh_daemon.protocol.approvals import (
     InputResolved,
 )
 from oh_daemon.protocol.base import Contract
-from oh_daemon.protocol.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
+from oh_daemon.protocol.checkpoints import ChangesPlanned, CheckpointCreated, ConversationRolledBack
 from oh_daemon.protocol.items import (
     AgentInfo,
     ErrorInfo,
@@ -31,9 +31,8 @@ from oh_daemon.protocol.items import (
     Turn,
     TurnCause,
 )
+from oh_daemon.protocol.log_version import LOG_VERSION
 from oh_daemon.protocol.status import ConversationState, ForkOrigin, Isolation, PauseReason, Usage
-
-LOG_VERSION = 1
 
 
 class ConversationCreated(Contract):
@@ -233,14 +232,14 @@ class ChangesUpdated(Contract):
 
 
 class ChangesReviewed(Contract):
-    """The user accepted or reverted changes of a file; a hash is absent if there is no file."""
+    """The user settled changes to a file; a hash is absent if there is no file."""
 
     type: Literal["changes.reviewed"] = "changes.reviewed"
     uri: str
-    decision: Literal["accepted", "reverted"]
-    """What the user did."""
+    decision: Literal["kept", "undone", "applied", "discarded"]
+    """`applied` and `discarded` in an isolated conversation, otherwise `kept` and `undone`."""
     base: str | None = None
-    """Hash of the text that counts as accepted from now on."""
+    """Hash of the text without pending changes, from now on."""
     now: str | None = None
     """Hash of that text with the agent's pending changes; equal to `base` when none are left."""
 
@@ -351,7 +350,7 @@ KnownEvent = Annotated[
     | InputRequested
     | InputResolved
     | ActionDecided
-    | LandingPlanned
+    | ChangesPlanned
     | ChangesUpdated
     | ChangesReviewed
     | CheckpointCreated
@@ -382,7 +381,7 @@ class Cause(Contract):
 class Record(Contract):
     """One line of the log."""
 
-    v: Literal[1] = LOG_VERSION
+    v: Literal[2] = LOG_VERSION
     """Version of the log."""
     seq: int
     """Number of the event, from 1."""

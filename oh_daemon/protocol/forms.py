@@ -78,9 +78,9 @@ def item_with(item: plain.Item, fields: ItemFields) -> Item:
     return _ITEM.validate_python({**item, **fields})
 
 
-def observed_by(planned_changes: plain.LandingPlanned) -> ItemFields:
+def observed_by(planned_changes: plain.ChangesPlanned) -> ItemFields:
     """Return the fields that the command itself gave its item, which the caller may change."""
-    return ItemFields(**planned_changes["observed"])
+    return ItemFields(**planned_changes["itemFields"])
 
 
 @overload
@@ -101,8 +101,8 @@ def model_of(
 ) -> items.QueuedMessage: ...
 @overload
 def model_of(
-    model: type[checkpoints.RepositoryLanding], record: plain.RepositoryLanding
-) -> checkpoints.RepositoryLanding: ...
+    model: type[checkpoints.RepositoryChanges], record: plain.RepositoryChanges
+) -> checkpoints.RepositoryChanges: ...
 @overload
 def model_of(
     model: type[approvals.TrustSubject], record: plain.TrustSubject
@@ -121,7 +121,7 @@ def model_of(model: type[Contract], record: Any) -> Any:
 
 
 @overload
-def plain_form(model: checkpoints.LandingPlanned) -> plain.LandingPlanned: ...
+def plain_form(model: checkpoints.ChangesPlanned) -> plain.ChangesPlanned: ...
 @overload
 def plain_form(model: e.KnownEvent) -> plain.Event: ...
 @overload

@@ -19,7 +19,7 @@ ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think
 Delivery = Literal["auto", "queue", "steer", "interrupt"]
 Purpose = Literal["condensation", "title", "ask", "subagent"]
 """Purpose of a model call that is not a step."""
-TurnCause = Literal["message", "resume", "condense", "landing"]
+TurnCause = Literal["message", "resume", "condense", "apply"]
 StopReason = Literal[
     "endTurn",
     "finished",
@@ -240,8 +240,8 @@ class FileChangeItem(ToolItemBase):
     git: tuple[GitChange, ...] | None = None
     """As in a command's item, if programs in the background made the changes."""
     origin: Literal["command"] | None = None
-    """Set if the daemon itself lands what ran in the view beside the commands in front: jobs in the
-    background, hooks. The model made no such call; it gets `content` as a note."""
+    """Set if the daemon itself lands what ran in the sandbox beside the commands in front: jobs in
+    the background, hooks. The model made no such call; it gets `content` as a note."""
 
 
 class PlanEntry(Contract):

@@ -20,7 +20,7 @@ class McpServerSettings(StrictContract):
     """Its arguments."""
     env: dict[str, str] = Field(default_factory=dict)
     """Additional environment variables for the command. Here and in `args` and `headers`, `${NAME}`
-    is replaced by an environment variable or a lent secret."""
+    is replaced by an environment variable or a exposed secret."""
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     """Address of a server that runs already."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -58,7 +58,7 @@ class McpServerInfo(Contract):
     """`authRequired`: the user must sign in, see `mcp/authenticate`."""
     tools: tuple[str, ...] = ()
     """Names of the tools as the model sees them."""
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     """Tools that are not offered, each with the reason."""
     error: str | None = None
     """Why it does not run."""

@@ -117,7 +117,7 @@ class StartParams(Contract):
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     """Maximum cost per turn in US dollars; only calls with a known price count."""
     isolated: bool = False
-    """Keep edits and commands apart from the disk until `changes/accept` lands them."""
+    """Keep edits and commands apart from the disk until `changes/apply` applies them."""
     ephemeral: bool = False
     """Keep the log in memory only."""
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
 
     class Record(TypedDict):
-        v: Literal[1]
+        v: Literal[2]
         seq: int
         ts: str
         turnId: NotRequired[str]
@@ -501,15 +501,15 @@ if TYPE_CHECKING:
         reasons: list[str]
         digest: str
 
-    class LandingPlanned(TypedDict):
-        type: Literal["landing.planned"]
+    class ChangesPlanned(TypedDict):
+        type: Literal["changes.planned"]
         changes: list[FileChange]
-        leftOut: dict[str, str]
-        git: list[RepositoryLanding]
+        omitted: dict[str, str]
+        git: list[RepositoryChanges]
         notes: list[str]
-        observed: dict[str, Any]
+        itemFields: dict[str, Any]
 
-    class RepositoryLanding(TypedDict):
+    class RepositoryChanges(TypedDict):
         gitDir: str
         workTree: NotRequired[str]
         isNew: NotRequired[bool]
@@ -518,9 +518,9 @@ if TYPE_CHECKING:
         index: NotRequired[str]
         pack: NotRequired[str]
         ends: list[str]
-        protected: list[str]
-        moved: NotRequired[str]
-        shown: list[GitChange]
+        protectedNames: list[str]
+        conflict: NotRequired[str]
+        summary: list[GitChange]
 
     class RefMove(TypedDict):
         ref: str
@@ -543,7 +543,7 @@ if TYPE_CHECKING:
     class ChangesReviewed(TypedDict):
         type: Literal["changes.reviewed"]
         uri: str
-        decision: Literal["accepted", "reverted"]
+        decision: Literal["kept", "undone", "applied", "discarded"]
         base: NotRequired[str]
         now: NotRequired[str]
 
@@ -622,7 +622,7 @@ if TYPE_CHECKING:
     PauseReason = Literal[
         "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
     ]
-    Isolation = Literal["view", "worktree"]
+    Isolation = Literal["overlay", "worktree"]
     Risk = Literal["low", "medium", "high", "unknown"]
     ItemStatus = Literal[
         "pending", "awaitingApproval", "running", "completed", "failed", "rejected", "cancelled"
@@ -632,7 +632,7 @@ if TYPE_CHECKING:
     ]
     Delivery = Literal["auto", "queue", "steer", "interrupt"]
     Purpose = Literal["condensation", "title", "ask", "subagent"]
-    TurnCause = Literal["message", "resume", "condense", "landing"]
+    TurnCause = Literal["message", "resume", "condense", "apply"]
     StopReason = Literal[
         "endTurn",
         "finished",
@@ -719,7 +719,7 @@ if TYPE_CHECKING:
         | InputRequested
         | InputResolved
         | ActionDecided
-        | LandingPlanned
+        | ChangesPlanned
         | ChangesUpdated
         | ChangesReviewed
         | CheckpointCreated

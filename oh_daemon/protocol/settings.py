@@ -22,7 +22,7 @@ from oh_daemon.protocol.problems import Problem, Source
 from oh_daemon.protocol.profiles import Profile, Router
 from oh_daemon.protocol.rules_and_hooks import HookTable, Rule, read_hooks, read_rules
 
-SandboxSetting = Literal["auto", "view", "landlock", "off"]
+SandboxSetting = Literal["auto", "overlay", "landlock", "off"]
 HostPattern = Annotated[
     str, Field(pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
 ]
@@ -72,13 +72,14 @@ class Settings(StrictContract):
     same but, except under `askAlways`, edits unprotected files of the workspace without asking,
     `full` never asks."""
     sandbox: Annotated[SandboxSetting, Project.STRICTER] = "auto"
-    """What must hold commands that run unasked: `view`, `landlock`, the best of them that is there
-    (`auto`), or nothing (`off`). Where a level that is named is not there, no command runs."""
+    """What must hold commands that run unasked: `overlay`, `landlock`, the best of them that is
+    there (`auto`), or nothing (`off`). Where a level that is named is not there, no command
+    runs."""
     sandbox_reads: Annotated[tuple[str, ...], Project.NONE] = ()
-    """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
-    paths, with wildcards. All others are empty there."""
+    """Secrets that commands may read in a sandbox, such as `.env` or `~/.aws`: paths, or the ends
+    of paths, with wildcards. All others are empty there."""
     hosts: Annotated[tuple[HostPattern, ...], Project.FEWER] = ()
-    """Hosts that commands in a view may connect to without asking, such as `example.com`,
+    """Hosts that commands in a sandbox may connect to without asking, such as `example.com`,
     `*.example.com` or `10.0.0.5:8080`. Without a port, 80 and 443 are meant. `registries` are those
     of pip, npm, cargo and go. A project may only leave out some of yours."""
     rules: Annotated[tuple[Rule, ...], Project.RESTRICTIONS] = ()
@@ -121,7 +122,7 @@ class Settings(StrictContract):
     optionally `headers`)."""
     browser: Annotated[bool, Project.NONE] = False
     """Give the agent a browser: Playwright's MCP server with the Chromium of this machine, held in
-    a view like its commands. It needs Node, from which npx fetches the server."""
+    a sandbox like its commands. It needs Node, from which npx fetches the server."""
     share_tools: Annotated[bool, Project.NONE] = False
     """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
     language servers. Read when the daemon starts."""
@@ -154,10 +155,10 @@ CHOICES: dict[str, dict[str, str]] = {
 """Picker labels by value, strictest value first."""
 STRICTER: dict[str, dict[str, frozenset[str]]] = {
     "sandbox": {
-        "off": frozenset({"auto", "landlock", "view"}),
-        "auto": frozenset({"view"}),
-        "landlock": frozenset({"view"}),
-        "view": frozenset(),
+        "off": frozenset({"auto", "landlock", "overlay"}),
+        "auto": frozenset({"overlay"}),
+        "landlock": frozenset({"overlay"}),
+        "overlay": frozenset(),
     }
 }
 """By value, what a project may replace it with. `auto` and `landlock` are in no order: either may
@@ -189,7 +190,8 @@ class Merged:
 def merge_settings(layers: Sequence[Layer]) -> Merged:
     """Merge `layers`, given highest first. Never raises: a bad value is reported and left out.
 
-    A bad `llm` is reported and stays: without it, a request could go to another place.
+    A bad `llm` is reported and stays: without it, a request could go to another place. Instead of
+    a bad `sandbox`, the strictest one is in force.
     """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -199,21 +201,27 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
             problem = _problem(layer, key, value, values)
             if problem is not None:
                 problems.append(problem)
-                continue
+                if problem.code != "badSandbox":
+                    continue
+                value = "overlay"  # noqa: PLW2901 - the strictest one.
             sources[key] = layer.source
-            if key == "llm":
-                problems += _problems_of_llm(layer.source, value)
-            if key == "rules":
-                values[key], wrong = read_rules(value, layer.source, values.get(key, ()))
-                problems += wrong
-            elif key == "hooks":
-                values[key], wrong = read_hooks(value, layer.source, values.get(key))
-                problems += wrong
-            else:
-                values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+            problems += _set(values, layer.source, key, value)
     for key in KEYS:
         sources.setdefault(key, "default")
     return Merged(Settings.model_validate(values), sources, tuple(problems))
+
+
+def _set(values: dict[str, Any], source: Source, key: str, value: Any) -> Sequence[Problem]:
+    """Put a value over that of weaker layers; return what is wrong in it."""
+    problems: Sequence[Problem] = ()
+    if key == "rules":
+        values[key], problems = read_rules(value, source, values.get(key, ()))
+    elif key == "hooks":
+        values[key], problems = read_hooks(value, source, values.get(key))
+    else:
+        problems = _problems_of_llm(source, value) if key == "llm" else ()
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    return problems
 
 
 def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
@@ -228,6 +236,10 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Pr
         Settings.model_validate({key: value})
     except ValidationError as exc:
         path, wrong = first_error(exc, label=key)
+        if key == "sandbox":
+            return Problem(
+                "badSandbox", layer.source, path, (_RENAMED if value == "view" else wrong,)
+            )
         return Problem("invalid", layer.source, path, (wrong,))
     if layer.source == "project":
         return problem_from_project(key, _FIELDS[key], value, below)
@@ -286,6 +298,8 @@ def stricter(option: str, *values: str) -> str:
     return min(values, key=[*CHOICES[option]].index)
 
 
+_RENAMED = "'view' is now called 'overlay'"
+"""Release candidates before 1.0.0 had the value `view` of `sandbox`."""
 _FIELDS = dict(zip(names_on_wire(Settings), Settings.model_fields.values(), strict=True))
 KEYS = tuple(_FIELDS)
 LIMITS = frozenset(key for key in KEYS if project_class(_FIELDS[key]) is Project.LOWER)

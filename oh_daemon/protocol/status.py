@@ -12,7 +12,7 @@ ConversationState = Literal[
 PauseReason = Literal[
     "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
 ]
-Isolation = Literal["view", "worktree"]
+Isolation = Literal["overlay", "worktree"]
 """What an isolated conversation works in."""
 
 

@@ -67,7 +67,7 @@ def summary_of(state: State) -> Json:
         "id": state.conversation_id,
         "title": state.title,
         "parentId": state.parent_id,
-        "isolated": state.isolated,
+        "isolated": state.isolation,
         "folders": list(state.folders),
         "status": state.status,
         "statusReason": state.status_reason,

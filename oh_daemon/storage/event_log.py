@@ -21,7 +21,7 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.protocol import errors, plain
-from oh_daemon.protocol.events import LOG_VERSION
+from oh_daemon.protocol.log_version import LOG_VERSION
 from oh_daemon.storage.blobs import Blobs
 from oh_daemon.storage.commit import CommitThread
 from oh_daemon.storage.log_scan import (

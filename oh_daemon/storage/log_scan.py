@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 import orjson
 
 from oh_daemon.protocol.errors import ReadOnlyError
+from oh_daemon.protocol.log_version import LOG_VERSION
 from oh_daemon.system.private_files import Json, parse_object, read_end, read_private
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ TORN = "torn-"
 """Begins the name of a file beside the log, with an unfinished last line that was cut off."""
 TakeRecord = Callable[["plain.Record"], object]
 """Receives an event as a plain dict, which it may keep; usually it only reads it."""
+_CANDIDATE = (
+    "a release candidate before 1.0.0 wrote this log; no release reads it, and its file stays as"
+    " it is"
+)
 _MAX_LINE_BYTES = 32 << 20
 """Twice the biggest message a client may send; a longer line is damage, never held in memory."""
 _NEWLINE = ord("\n")
@@ -102,15 +107,19 @@ def last_seq_of(folder: Path) -> int:
 
 
 def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
-    """Read a log from its start; `take` gets each event, in order, each seq once.
+    """Read a log from its start; `on_record` gets each event, in order, each seq once.
 
-    Raises `OSError` and what `take` raises.
+    Raises `OSError`, `ReadOnlyError` for a log of version 1, and what `on_record` raises.
     """
     scan = Scan()
     sieve = _Sieve(scan, on_record)
     with _without_collector():
         for start, size, line in _lines(file):
             record = parse_line(line)
+            if record is not None and record.get("v", 0) < LOG_VERSION:
+                if not scan.end:
+                    raise ReadOnlyError(_CANDIDATE)
+                record = None
             if record is None:
                 if not line.endswith(b"\n"):
                     break  # The last line, which was not finished.

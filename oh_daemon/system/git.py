@@ -1,4 +1,4 @@
-"""Runs git, on the disk or in a view, where its output is a claim; what it says of refs and index.
+"""Runs git, on the disk or in a sandbox, where its output is a claim; parses refs and the index.
 
 Without hooks, without programs that watch files, and without variables of the environment. An index
 is compared as rows of `git ls-files -s`; the file itself is never taken over.
@@ -264,7 +264,7 @@ def rows_at(rows: Rows, paths: Iterable[bytes]) -> Rows:
 
 
 def compare_index(disk: Git, view: Git) -> IndexChange | None:
-    """Return what differs in the view; None if nothing does. Raises `ToolError`."""
+    """Return what differs in the sandbox; None if nothing does. Raises `ToolError`."""
     before, after = rows_of(disk), rows_of(view)
     if before == after:
         return None

@@ -1,4 +1,4 @@
-"""What the kernel tells of mounts, and of a view's processes: the files they hold, and their ports.
+"""Reads mounts and a sandbox's processes from /proc: the files they hold, and their ports.
 
 All of it is read from files below /proc; see proc(5).
 """
@@ -116,7 +116,7 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
 
 @dataclass(frozen=True, slots=True)
 class OverlayProcess:
-    """An open folder as a running view has it."""
+    """An open folder as a running sandbox has it."""
 
     pid: int
     """That of a process inside."""
@@ -125,7 +125,7 @@ class OverlayProcess:
 
 
 def find_overlay_process(root_pid: int, folder: Path) -> OverlayProcess:
-    """Look at all processes of a view."""
+    """Look at all processes of a sandbox."""
     paths: set[str] = set()
     for pid in _family(root_pid):
         paths |= {name for name, _ in _mapped_files(pid)} | {name for _, name in _open(pid)}

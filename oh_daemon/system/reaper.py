@@ -163,7 +163,7 @@ def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> 
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
         for target, fd in enumerate(high):
             os.dup2(fd, target)
-        # Also what the reaper itself was started with, such as the lock of a view.
+        # Also what the reaper itself was started with, such as the lock of a sandbox.
         descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208 - as above.
         os.closerange(max(len(fds), 3), max(map(int, descriptors)) + 1)
         os.setsid()

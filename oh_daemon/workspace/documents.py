@@ -140,7 +140,7 @@ class Documents:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
         sighting = self._sightings.get(path)
         result = self.edit(path, change, label=label, cancel=cancel)
-        new_sighting = replace(self._sightings[path], whole=False, read=path in self._earlier)
+        new_sighting = replace(self._sightings[path], is_whole=False, read=path in self._earlier)
         self._sightings[path] = sighting or new_sighting
         return result
 

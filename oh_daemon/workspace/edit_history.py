@@ -128,7 +128,7 @@ class EditHistory:
         return Create(apply_edits(before, edits), last.form)
 
     def way_back(self, path: Path, now: str | None, target: str | None) -> Create | Rewrite:
-        """Return the change from `now` to `wanted`, both with LF line ends; None means no file."""
+        """Return the change from `now` to `setting`, both with LF line ends; None means no file."""
         if now is None and target is not None:
             return self.recreating(path, target)
         return Rewrite(now or "", target)

@@ -276,7 +276,7 @@ def _open_ended(line: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return a file's text as `shown` does, but keep white space that is usual in files."""
+    """Return a file's text as `summary` does, but keep white space that is usual in files."""
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
     return printable(text, allowed="\n\t\u00a0\u3000")

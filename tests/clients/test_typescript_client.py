@@ -45,7 +45,7 @@ import { Conversation, connect } from "oh-daemon-client";
 import { frame, messages } from "oh-daemon-client/framing";
 
 const [down, up] = [new PassThrough(), new PassThrough()];
-const record = (seq) => ({ v: 1, seq, ts: "", event: { type: "conversation.closed" } });
+const record = (seq) => ({ v: 2, seq, ts: "", event: { type: "conversation.closed" } });
 const named = { conversationId: "c", epoch: "e" };
 const say = (method, more) => frame({ method, params: { ...named, ...more } });
 (async () => {

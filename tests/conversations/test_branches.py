@@ -341,7 +341,7 @@ def test_a_checkpoint_is_restored_in_the_open_buffer_and_the_agent_is_told(world
     assert not (world.project / "x").exists()
     again = client.request("checkpoint/restore", params)
     assert again == {"restored": [], "conflicts": []}
-    assert client.request("changes/list", request_params)["files"][0]["state"] == "reverted"
+    assert client.request("changes/list", request_params)["files"][0]["state"] == "undone"
     later = client.request("checkpoint/restore", {**request_params, "checkpointId": command["id"]})
     assert later == {"restored": [path.as_uri()], "conflicts": []}
     assert buffer.text == edited_text

@@ -85,7 +85,7 @@ def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
         "conversation/setOption": {"optionId": "mode", "value": "full"},
         "conversation/update": {"title": "mine"},
         "conversation/delete": {},
-        "changes/revert": {},
+        "changes/undo": {},
         "approval/respond": {"approvalId": approval["id"], **answer},
     }.items():
         error = second.error(method, {**request_params, **params})

@@ -251,7 +251,7 @@ def test_a_torn_last_line_is_cut_and_reported_and_the_conversation_goes_on(world
     world.turn(client)
     client.kill()
     with world.log_of(conversation).open("ab") as log:
-        log.write(b'{"v":1,"seq":99,"event":{"type":"item.st')
+        log.write(b'{"v":2,"seq":99,"event":{"type":"item.st')
     again = world.daemon()
     open_result = again.request("conversation/open", {"conversationId": conversation})
     assert any("torn" in note or "cut" in note for note in open_result["repaired"]), open_result[

@@ -38,7 +38,7 @@ def test_events_of_one_append_are_numbered_and_the_cause_is_the_last_ones():
         e.Notice(severity="info", title="one"), e.Notice(severity="info", title="two"), cause=cause
     )
     one, two = records(conversation)[1:]
-    assert (one["v"], one["seq"], two["seq"]) == (1, 2, 3)
+    assert (one["v"], one["seq"], two["seq"]) == (2, 2, 3)
     assert "cause" not in one
     assert two["cause"]["result"] == {"n": 1}
 

@@ -10,7 +10,7 @@ from oh_daemon.protocol import events
 
 
 def record(kind: str, seq: int = 1, **event: Any) -> Any:
-    return {"v": 1, "seq": seq, "ts": f"t{seq}", "turnId": "t", "event": {"type": kind, **event}}
+    return {"v": 2, "seq": seq, "ts": f"t{seq}", "turnId": "t", "event": {"type": kind, **event}}
 
 
 def test_each_function_that_changes_the_state_gets_the_event_that_it_is_for():

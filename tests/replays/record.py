@@ -130,7 +130,7 @@ def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
 
 
 def demo(folder: Path, _url: str, _llm: FakeLLM) -> None:
-    argv = [sys.executable, "-m", "oh_daemon", "demo", "--keep", str(folder)]
+    argv = [sys.executable, "-m", "oh_daemon", "demo", "--folder", str(folder)]
     folder.rmdir()
     env = {**environment(folder), "OH_DAEMON_MODEL": "demo"}
     subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)

@@ -31,7 +31,7 @@ def lines(title: str, minute: int = 0) -> bytes:
         {"type": "status.changed", "from": "idle", "to": "finished"},
     ]
     return b"".join(
-        orjson.dumps({"v": 1, "seq": seq, "ts": f"2026-01-01T00:{minute:02}:00.000Z", "event": e})
+        orjson.dumps({"v": 2, "seq": seq, "ts": f"2026-01-01T00:{minute:02}:00.000Z", "event": e})
         + b"\n"
         for seq, e in enumerate(events, 1)
     )
@@ -170,7 +170,7 @@ def test_what_cannot_be_read_does_not_hide_the_others(
     os.mkfifo(home / "conversations" / "piped" / LOG_NAME)
     (home / "conversations" / "not an id").mkdir()
     senseless = catalog.create("senseless") / LOG_NAME
-    senseless.write_bytes(b'{"v":1,"seq":1,"ts":"","event":{"type":"conversation.created"}}\n')
+    senseless.write_bytes(b'{"v":2,"seq":1,"ts":"","event":{"type":"conversation.created"}}\n')
     (add(catalog, commit, "odd") / LOG_NAME).write_bytes(lines("x").replace(b'"x"', b"5"))
     assert titles(catalog) == ["title of good"]
 
@@ -218,7 +218,7 @@ def test_a_long_log_that_is_being_written_is_summed_up_by_its_end(
     ]
     ts = "2026-01-01T01:00:00.000Z"
     for seq, event in enumerate(events_made, 3):
-        log.append(orjson.dumps({"v": 1, "seq": seq, "ts": ts, "event": event}) + b"\n")
+        log.append(orjson.dumps({"v": 2, "seq": seq, "ts": ts, "event": event}) + b"\n")
     now = {
         "status": "paused",
         "statusReason": "user",
@@ -272,6 +272,6 @@ def append_event(folder: Path, kind: str, **fields: object) -> None:
     item = {"kind": kind, "id": "i", "status": "completed", **fields}
     seq = len(read_log(folder)) + 1
     event = {"type": "item.completed", "item": item}
-    record = {"v": 1, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
+    record = {"v": 2, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
     with (folder / LOG_NAME).open("ab") as log:
         log.write(orjson.dumps(record) + b"\n")

@@ -27,10 +27,10 @@ from oh_daemon.storage.log_scan import LOG_NAME, Scan, last_seq_of, lock_owner, 
 from oh_daemon.storage.memory_log import MemoryLog
 
 Reopen = Callable[[], OpenedLog]
-HEADER = b'{"v":1,"kind":"header","epoch":"e1","boot":"b1","damage":0}\n'
+HEADER = b'{"v":2,"kind":"header","epoch":"e1","boot":"b1","damage":0}\n'
 
 
-def line(seq: int, text: str = "hi", v: int = 1) -> bytes:
+def line(seq: int, text: str = "hi", v: int = 2) -> bytes:
     event = {"type": "notice", "severity": "info", "title": text}
     record = {"v": v, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
     return orjson.dumps(record) + b"\n"
@@ -203,14 +203,14 @@ def test_a_log_left_open_by_an_earlier_boot_gets_a_new_epoch(folder: Path, reope
 
 
 def test_a_log_closed_by_an_earlier_boot_keeps_its_epoch(folder: Path, reopen: Reopen) -> None:
-    write_log(folder, HEADER, line(1), b'{"v":1,"kind":"closed"}\n')
+    write_log(folder, HEADER, line(1), b'{"v":2,"kind":"closed"}\n')
     assert reopen().epoch == "e1"
 
 
 def test_a_header_without_an_epoch_does_not_keep_a_log_from_opening(
     folder: Path, reopen: Reopen
 ) -> None:
-    write_log(folder, b'{"v":1,"kind":"header","damage":0}\n', b'{"v":1,"kind":"closed"}\n')
+    write_log(folder, b'{"v":2,"kind":"header","damage":0}\n', b'{"v":2,"kind":"closed"}\n')
     assert reopen().epoch
 
 
@@ -273,14 +273,14 @@ def test_a_torn_tail_is_cut_at_every_byte_and_writing_goes_on(
         ([b"\0" * 4096], [], 1),
         ([line(1)], [1], 0),
         ([HEADER, line(1), b"garbage \xff\n", line(2)], [1, 2], 1),
-        ([HEADER, line(1), b"[]\n", b"7\n", b"null\n", b'{"v":1}\n', line(2)], [1, 2], 4),
-        ([HEADER, line(1), b'{"v":1,"seq":2,"event":{"type":"x"}}\n', line(2)], [1, 2], 1),
+        ([HEADER, line(1), b"[]\n", b"7\n", b"null\n", b'{"v":2}\n', line(2)], [1, 2], 4),
+        ([HEADER, line(1), b'{"v":2,"seq":2,"event":{"type":"x"}}\n', line(2)], [1, 2], 1),
         ([HEADER, line(1), line(2), line(2, "other"), line(3)], [1, 2, 3], 1),
         ([HEADER, line(1), line(2), line(1), line(2), line(3)], [1, 2, 3], 2),
         ([HEADER, line(1), line(3), line(4)], [1, 3, 4], 1),
         ([HEADER, line(1), line(900), line(3), line(4)], [1, 3, 4], 2),
         ([HEADER, line(2), line(1 << 63), line(3)], [2, 3], 2),
-        ([HEADER, line(1), b'{"v":1,"kind":"fromTheFuture"}\n', line(2)], [1, 2], 0),
+        ([HEADER, line(1), b'{"v":2,"kind":"fromTheFuture"}\n', line(2)], [1, 2], 0),
     ],
 )
 def test_damage_is_passed_over_and_never_keeps_a_log_from_opening(
@@ -339,16 +339,16 @@ def test_ten_thousand_bad_lines_make_a_report_one_can_read(folder: Path, reopen:
 def test_a_later_version_is_read_but_not_written(
     folder: Path, commit: CommitThread, reopen: Reopen
 ) -> None:
-    write_log(folder, HEADER, line(1), line(2, v=2), line(3)[:9])
+    write_log(folder, HEADER, line(1), line(2, v=3), line(3)[:9])
     before = (folder / LOG_NAME).read_bytes()
     records: list[Any] = []
     with pytest.raises(ReadOnlyError, match="later version"):
         open_log(folder, commit, records.append)
-    assert [record["v"] for record in records] == [1], (
+    assert [record["v"] for record in records] == [2], (
         "nobody can fold what this version cannot know"
     )
     assert (folder / LOG_NAME).read_bytes() == before
-    assert [record["v"] for record in read_log(folder)] == [1, 2]
+    assert [record["v"] for record in read_log(folder)] == [2, 3]
     with pytest.raises(ReadOnlyError):
         reopen()
 
@@ -549,7 +549,7 @@ def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
     [
         ([], 0),
         ([HEADER], 0),
-        ([HEADER, line(1), line(2), b'{"v":1,"kind":"closed"}\n'], 2),
+        ([HEADER, line(1), line(2), b'{"v":2,"kind":"closed"}\n'], 2),
         ([HEADER, line(1), line(2)[:-9]], 1),
         ([HEADER, line(1), line(2, "x" * 200_000), b"garbage\n"], 0),
     ],

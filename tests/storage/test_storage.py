@@ -14,7 +14,7 @@ from world import World, content_of, items, text
 pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
-GOLDEN = TESTS / "golden/v1/plain.jsonl"
+GOLDEN = TESTS / "golden/v2/plain.jsonl"
 N_STEPS = 8
 
 
@@ -149,7 +149,7 @@ def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: W
     conversation = client.request("conversation/start", params)["conversation"]["id"]
     client.close()
     log = world.log_of(conversation)
-    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0] + b'{"v":1,"se')
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0] + b'{"v":2,"se')
     (log.parent / "meta.json").unlink()
     client = world.daemon()
     [info] = client.request("conversation/list")["conversations"]
@@ -157,6 +157,21 @@ def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: W
     again = client.request("conversation/start", params)
     assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
     assert [record["seq"] for record in world.records_of(conversation)] == [1]
+
+
+def test_log_of_version_1_is_refused_and_stays_as_it_is(world: World) -> None:
+    log = plant(world, "old")
+    content = log.read_bytes().replace(b'{"v":2,', b'{"v":1,')
+    log.write_bytes(content)
+    params = {"conversationId": "old"}
+    client = world.daemon()
+    for method in ("open", "read", "export", "fork"):
+        error = client.error(f"conversation/{method}", params)
+        assert (method, error.data["kind"]) == (method, "readOnly")
+        assert "a release candidate before 1.0.0 wrote this log" in error.message
+    assert log.read_bytes() == content
+    client.request("conversation/delete", params)
+    assert not log.exists()
 
 
 @pytest.mark.parametrize("n_left", [0, 1], ids=["torn", "damaged"])
@@ -211,12 +226,12 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
 
     def record(seq: int, **changes: Any) -> bytes:
         event = {"type": "weather.changed", "to": "rain"}
-        full_record = {"v": 1, "seq": seq, "ts": "2026-01-02T03:04:05.678Z", "event": event}
+        full_record = {"v": 2, "seq": seq, "ts": "2026-01-02T03:04:05.678Z", "event": event}
         return json.dumps({**full_record, **changes}).encode() + b"\n"
 
     log_lines = (b"\0 no event {{\n", record(last + 1))
     damaged_log = plant(world, "a" * 32, *log_lines, record(last + 2)[:40])
-    newer = plant(world, "b" * 32, record(last + 1, v=2))
+    newer = plant(world, "b" * 32, record(last + 1, v=3))
     empty = plant(world, "c" * 32)
     empty.write_bytes(b"")
     contents = {log: log.read_bytes() for log in (damaged_log, newer, empty)}
@@ -248,7 +263,7 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
 def test_why_a_log_cannot_be_opened_is_said_before_anything_is_made_of_it(world: World) -> None:
     """Its events, of a later version, change items that are not there."""
     event = {"type": "item.updated", "status": "running"}
-    record = {"v": 2, "seq": 1, "ts": "2026-01-02T03:04:05.678Z", "itemId": "x", "event": event}
+    record = {"v": 3, "seq": 1, "ts": "2026-01-02T03:04:05.678Z", "itemId": "x", "event": event}
     log = plant(world, "a" * 32)
     log.write_bytes(json.dumps(record).encode() + b"\n")
     error = world.daemon().error("conversation/open", {"conversationId": "a" * 32})

@@ -8,7 +8,7 @@ from raw_client import RawClient
 from world import World
 
 Json = dict[str, Any]
-VIEW = {"sandbox": "view"}
+VIEW = {"sandbox": "overlay"}
 ASKS = {"approval": "askRisky"}
 ADDS = (
     "mkdir -p __pycache__; echo > __pycache__/a.pyc; echo two >> a.txt; echo new > b.txt; rm c.txt"

@@ -127,7 +127,7 @@ class EchoServer:
         params = {
             "conversationId": conversation_id,
             "epoch": "e",
-            "v": 1,
+            "v": 2,
             "seq": seq,
             "turnId": "t1",
             "event": event,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def git(place: Path, *words: str) -> str:
-    """Run git as the user does, outside of any view."""
+    """Run git as the user does, outside of any sandbox."""
     outcome = subprocess.run(["git", *words], cwd=place, check=True, capture_output=True, text=True)
     return outcome.stdout.strip()
 

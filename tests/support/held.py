@@ -1,4 +1,4 @@
-"""Where the shells of a test run: beside the daemon, or in a view, as the whole run wants it."""
+"""Where the shells of a test run: beside the daemon, or in a sandbox, as the whole run wants it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LEVEL = os.environ.get("OH_TEST_SANDBOX", "off")
 
 
 def view_of(host: Spawner, project: Path) -> OverlaySandbox | None:
-    """Return a view of the project, if this run wants one; its layers lie outside the project."""
-    if LEVEL != "view":
+    """Return an overlay of the project, if this run has one; its layers lie outside the project."""
+    if LEVEL != "overlay":
         return None
     program = next(bwrap.candidates(os.environ["PATH"], [project]))
     temporary = Path(tempfile.gettempdir()).resolve()

@@ -18,7 +18,7 @@ from oh_daemon.storage.event_log import LogFile, open_log
 def line(seq: int, size: int) -> bytes:
     """Return an event whose bytes depend only on its number and size."""
     event = {"type": "notice", "severity": "info", "title": f"{seq}-" * (size // 3)}
-    record = {"v": 1, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
+    record = {"v": 2, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
     return orjson.dumps(record) + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""A project and a home, and a view of both in which commands run."""
+"""A project and a home, and a sandbox of both in which commands run."""
 
 from __future__ import annotations
 

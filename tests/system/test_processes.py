@@ -62,7 +62,7 @@ def _start_tree(spawner: Spawner, folder: Path) -> tuple[Process, set[int]]:
     os.close(write)
     with os.fdopen(read, "rb") as out:
         assert out.readline() == b"ready\n"
-    # What they wrote into `pids` are their numbers in a view, if they are in one.
+    # What they wrote into `pids` are their numbers in a sandbox, if they are in one.
     return process, reaper.descendants({_reaper_pid(spawner)}, reaper.processes())
 
 
@@ -83,7 +83,7 @@ def test_nothing_is_started_before_the_first_use() -> None:
 def test_a_program_that_does_not_exist_is_named(spawner: Spawner, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="no program 'no-such-program'"):
         spawner.spawn(["no-such-program"], cwd=tmp_path, env=ENV, fds=[])
-    if LEVEL != "view":  # In a view there may be folders that the disk does not have.
+    if LEVEL != "overlay":  # In a sandbox there may be folders that the disk does not have.
         with pytest.raises(ToolError, match="gone' is gone"):
             spawner.spawn(["true"], cwd=tmp_path / "gone", env=ENV, fds=[])
 

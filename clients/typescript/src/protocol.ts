@@ -6,7 +6,7 @@ export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "pa
 
 export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
 
-export type Isolation = "view" | "worktree";
+export type Isolation = "overlay" | "worktree";
 
 export type Risk = "low" | "medium" | "high" | "unknown";
 
@@ -18,7 +18,7 @@ export type Delivery = "auto" | "queue" | "steer" | "interrupt";
 
 export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
-export type TurnCause = "message" | "resume" | "condense" | "landing";
+export type TurnCause = "message" | "resume" | "condense" | "apply";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
@@ -36,11 +36,11 @@ export type InputAction = "accept" | "decline" | "cancel";
 
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | LandingPlanned | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesPlanned | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
 
 export type Event = KnownEvent;
 
-export type SandboxSetting = "auto" | "view" | "landlock" | "off";
+export type SandboxSetting = "auto" | "overlay" | "landlock" | "off";
 
 export type Trust = "full" | "readOnly" | "none";
 
@@ -410,12 +410,12 @@ export interface PathSubject {
 export interface TrustSubject {
   kind: "trust";
   folder: string;
-  runs?: readonly SelfRun[];
+  runs?: readonly ProjectProgram[];
   isTrusted?: boolean;
 }
 
 /** Something that a trusted folder runs without asking. */
-export interface SelfRun {
+export interface ProjectProgram {
   kind: "hook" | "skillCommand" | "server";
   command: string;
   uri: string;
@@ -458,15 +458,29 @@ export interface ChangesDiffParams {
   turnId?: string;
 }
 
-/** Accept changes: they no longer wait for review. */
-export interface AcceptParams {
+/** Keep changes, which ends their review; the conversation is not isolated. */
+export interface KeepParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
 }
 
-/** Revert changes through the editor, leaving later changes of the user in place. */
-export interface RevertParams {
+/** Undo changes through the editor, leaving later changes of the user in place. */
+export interface UndoParams {
+  conversationId: string;
+  uris?: readonly string[];
+  hunks?: readonly NamedHunk[];
+}
+
+/** Apply changes of an isolated conversation to its folders, merged with the user's own. */
+export interface ApplyParams {
+  conversationId: string;
+  uris?: readonly string[];
+  hunks?: readonly NamedHunk[];
+}
+
+/** Discard changes of an isolated conversation: it sees the files of its folders again. */
+export interface DiscardParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
@@ -534,7 +548,7 @@ export interface PortListParams {
   conversationId: string;
 }
 
-/** Let the user reach a port of the view; that ends with what listens there. */
+/** Let the user reach a port of the sandbox; that ends with what listens there. */
 export interface PortOpenParams {
   conversationId: string;
   port: number;
@@ -614,7 +628,7 @@ export interface SecretRemoveParams {
   name: string;
 }
 
-/** List the names of the keys and secrets that the editor has lent. */
+/** List the names of the keys and secrets that the editor has exposed. */
 export interface SecretListParams {
 }
 
@@ -1177,7 +1191,7 @@ export interface CondensationItem {
 
 /** One line of the log. */
 export interface LogRecord {
-  v: 1;
+  v: 2;
   seq: number;
   ts: string;
   turnId?: string;
@@ -1451,18 +1465,18 @@ export interface ActionDecided {
   digest: string;
 }
 
-/** A command ended, and what it changed in its view waits to land in the open folders. */
-export interface LandingPlanned {
-  type: "landing.planned";
+/** A command ended, and what it changed in its sandbox waits to land in the open folders. */
+export interface ChangesPlanned {
+  type: "changes.planned";
   changes: readonly FileChange[];
-  leftOut: Record<string, string>;
-  git: readonly RepositoryLanding[];
+  omitted: Record<string, string>;
+  git: readonly RepositoryChanges[];
   notes: readonly string[];
-  observed: Record<string, unknown>;
+  itemFields: Record<string, unknown>;
 }
 
 /** What of one repository waits to land, all of it or nothing. */
-export interface RepositoryLanding {
+export interface RepositoryChanges {
   gitDir: string;
   workTree?: string;
   isNew?: boolean;
@@ -1471,9 +1485,9 @@ export interface RepositoryLanding {
   index?: string;
   pack?: string;
   ends: readonly string[];
-  protected: readonly string[];
-  moved?: string;
-  shown: readonly GitChange[];
+  protectedNames: readonly string[];
+  conflict?: string;
+  summary: readonly GitChange[];
 }
 
 /** A branch, a tag or HEAD that moves, if it is still where it was. */
@@ -1501,11 +1515,11 @@ export interface ChangesUpdated {
   bySubagent?: readonly FileChange[];
 }
 
-/** The user accepted or reverted changes of a file; a hash is absent if there is no file. */
+/** The user settled changes to a file; a hash is absent if there is no file. */
 export interface ChangesReviewed {
   type: "changes.reviewed";
   uri: string;
-  decision: "accepted" | "reverted";
+  decision: "kept" | "undone" | "applied" | "discarded";
   base?: string;
   now?: string;
 }
@@ -1689,11 +1703,11 @@ export interface EarlierAnswer {
 
 export interface ChangesListResult {
   files: readonly ReviewedFile[];
-  leftOut?: Record<string, string>;
+  omitted?: Record<string, string>;
   git?: readonly GitChange[];
 }
 
-/** All changes to a file that are not accepted yet, as one change. */
+/** All pending changes to a file, as one change. */
 export interface ReviewedFile {
   uri: string;
   op: "add" | "modify" | "delete";
@@ -1707,7 +1721,7 @@ export interface ReviewedFile {
   raw?: "bytes" | "link" | "folder";
   modeBefore?: number;
   modeAfter?: number;
-  state: "pending" | "accepted" | "reverted" | "conflict";
+  state: "pending" | "kept" | "undone" | "applied" | "discarded" | "conflict";
   byCommand?: boolean;
 }
 
@@ -1727,7 +1741,7 @@ export interface Hunk {
   newLines: number;
 }
 
-/** The files that were accepted or reverted, and those left unchanged, with the reason. */
+/** The files that were changed or settled, and those left unchanged, with the reason. */
 export interface ReviewResult {
   done: readonly string[];
   conflicts: readonly Conflict[];
@@ -1787,7 +1801,7 @@ export interface PortListResult {
   ports: readonly OpenPort[];
 }
 
-/** A port of the view, which is not one of this machine. */
+/** A port of the sandbox, which is not one of this machine. */
 export interface OpenPort {
   port: number;
   address?: string;
@@ -1909,7 +1923,7 @@ export interface ConfigValidateResult {
   problems: readonly string[];
 }
 
-/** The names of lent keys and secrets, never their values. */
+/** The names of exposed keys and secrets, never their values. */
 export interface SecretNames {
   names: readonly string[];
   forCommands: readonly string[];
@@ -1925,7 +1939,7 @@ export interface McpServerInfo {
   name: string;
   status: McpStatus;
   tools: readonly string[];
-  leftOut: readonly string[];
+  omitted: readonly string[];
   error?: string;
 }
 
@@ -1954,8 +1968,8 @@ export interface ConversationLoad {
 
 /** What holds the commands that run unasked, as `initialize` reports it, too. */
 export interface SandboxInfo {
-  level: "view" | "landlock" | "none";
-  wanted: SandboxSetting;
+  level: "overlay" | "landlock" | "off";
+  setting: SandboxSetting;
   cause?: string;
   cure?: string;
 }
@@ -1971,7 +1985,7 @@ export interface FolderTrust {
 
 /** A durable event: a record of the log, byte for byte, with two more fields in front. */
 export interface EventParams {
-  v: 1;
+  v: 2;
   seq: number;
   ts: string;
   turnId?: string;
@@ -2180,8 +2194,10 @@ export interface Requests {
   "input/respond": [InputRespondParams, RespondResult];
   "changes/list": [ChangesListParams, ChangesListResult];
   "changes/diff": [ChangesDiffParams, ChangesDiffResult];
-  "changes/accept": [AcceptParams, ReviewResult];
-  "changes/revert": [RevertParams, ReviewResult];
+  "changes/keep": [KeepParams, ReviewResult];
+  "changes/undo": [UndoParams, ReviewResult];
+  "changes/apply": [ApplyParams, ReviewResult];
+  "changes/discard": [DiscardParams, ReviewResult];
   "checkpoint/list": [CheckpointListParams, CheckpointListResult];
   "checkpoint/restore": [CheckpointRestoreParams, RestoreResult];
   "attachment/put": [AttachmentPutParams, AttachmentPutResult];

@@ -54,10 +54,10 @@ end
 local changes = {
   ["next-change"] = { "go", 1 },
   ["previous-change"] = { "go", -1 },
-  keep = { "decide", "accept", false },
-  undo = { "decide", "revert", false },
-  ["keep-file"] = { "decide", "accept", true },
-  ["undo-file"] = { "decide", "revert", true },
+  keep = { "decide", "keep", false },
+  undo = { "decide", "undo", false },
+  ["keep-file"] = { "decide", "keep", true },
+  ["undo-file"] = { "decide", "undo", true },
 }
 for name, call in pairs(changes) do
   vim.keymap.set("n", ("<Plug>(oh-%s)"):format(name), function()

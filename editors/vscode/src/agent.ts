@@ -19,7 +19,7 @@ import {
 import { attaching, commandSetting, findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
-import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
+import { FOR_COMMANDS, exposeChanged, exposeSecrets } from "./exposed";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState } from "./messages";
 import type { Notification } from "oh-daemon-client/store";
@@ -31,7 +31,7 @@ import type {
   Requests,
 } from "oh-daemon-client/protocol";
 import { Reports } from "./reports";
-import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
+import { daemonSettings, isKey, exposeKey, exposeKeys } from "./settings";
 import { askForTarget, targetOf } from "./target";
 
 const MAX_RESTARTS = 3;
@@ -269,8 +269,8 @@ export class Agent implements Disposable {
   private async onClientState(client: LanguageClient, state: State): Promise<void> {
     if (state === State.Starting) this.enter({ kind: "starting" });
     if (state === State.Running) {
-      await lendKeys(client, this.context.secrets);
-      await lendSecrets(client, this.context.secrets);
+      await exposeKeys(client, this.context.secrets);
+      await exposeSecrets(client, this.context.secrets);
       // It may have ended or been replaced meanwhile.
       if (client === this.client && client.isRunning())
         this.enter({ kind: "running", isRestricted: !workspace.isTrusted });
@@ -282,9 +282,9 @@ export class Agent implements Disposable {
 
   private async afterKeyChange(name: string): Promise<void> {
     if (!this.client?.isRunning()) return;
-    if (name === FOR_COMMANDS) await lendChanged(this.client, this.context.secrets);
+    if (name === FOR_COMMANDS) await exposeChanged(this.client, this.context.secrets);
     if (!isKey(name)) return;
-    await lendKey(this.client, this.context.secrets, name);
+    await exposeKey(this.client, this.context.secrets, name);
     // Makes the panel request the list of models again.
     this.enter(this.state);
   }

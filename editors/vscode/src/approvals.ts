@@ -46,8 +46,8 @@ export class Approvals implements Disposable {
     });
   }
 
-  leftOut(approvalId: string): LeftOut {
-    return this.panel.leftOut(approvalId);
+  omitted(approvalId: string): LeftOut {
+    return this.panel.omitted(approvalId);
   }
 
   /** For the keys, the diff's title and the lens: answers what the diff, lens or panel shows; any other is shown first. */
@@ -65,9 +65,9 @@ export class Approvals implements Disposable {
     // The panel's buttons are inert at first.
     if (shown.id === this.panel.askedId) return this.panel.press(option.id);
     if (Date.now() - this.since < INERT_MS) return;
-    const leftOut = this.panel.leftOut(shown.id);
-    if (!canAnswer(option, proposalOf(shown), leftOut)) return this.review(shown);
-    const edited = effect === "allow" && editedSubject(shown, leftOut);
+    const omitted = this.panel.omitted(shown.id);
+    if (!canAnswer(option, proposalOf(shown), omitted)) return this.review(shown);
+    const edited = effect === "allow" && editedSubject(shown, omitted);
     await this.agent.request("approval/respond", {
       approvalId: shown.id,
       digest: shown.digest,

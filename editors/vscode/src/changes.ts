@@ -52,7 +52,7 @@ export class Changes implements Disposable {
   }
 
   /** Decides changes of one conversation; without a hunk, all of the files. What cannot be decided is said. */
-  async settle(decision: "accept" | "revert", files: readonly ChangedFile[], hunk?: Hunk): Promise<void> {
+  async settle(decision: "keep" | "undo", files: readonly ChangedFile[], hunk?: Hunk): Promise<void> {
     const [first] = files;
     if (!first) return;
     const uris = files.map(({ uri }) => uri);
@@ -65,7 +65,7 @@ export class Changes implements Disposable {
     }
   }
 
-  async settleAll(decision: "accept" | "revert"): Promise<void> {
+  async settleAll(decision: "keep" | "undo"): Promise<void> {
     for (const files of [...this.byConversation.values()]) await this.settle(decision, files);
   }
 

@@ -71,7 +71,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     if (proposalTabs(approvalId).length > 0) await this.propose(approvalId, change);
   }
 
-  /** Lends a file's text before the changes that wait for review to the editor's own marks beside the line numbers. */
+  /** Exposes a file's text before the changes that wait for review to the editor's own marks beside the line numbers. */
   keepBefore(file: Uri, text: string): void {
     const uri = beforeUri(file).toString();
     if (this.texts.get(uri) === text) return;

@@ -1,4 +1,4 @@
-/** The diff in view: a proposal that awaits approval, or a change to accept or revert from the diff's title. */
+/** The diff in view: a proposal that awaits approval, or a change to keep or undo from the diff's title. */
 
 import { commands, type Disposable, TabInputTextDiff, type Tab, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
@@ -32,7 +32,7 @@ export class DiffTitle implements Disposable {
   }
 
   /** Decides all pending changes of the file. Where the user has written since, their text stays, with a warning. */
-  async settle(decision: "accept" | "revert", clicked?: Uri): Promise<void> {
+  async settle(decision: "keep" | "undo", clicked?: Uri): Promise<void> {
     const shown = shownDiff(clicked);
     const uri = shown?.kind === "change" ? await this.waiting(shown) : undefined;
     if (shown?.kind !== "change" || uri === undefined) return;

@@ -12,7 +12,7 @@ import { DiffTitle } from "./difftitle";
 import { Inline } from "./inline";
 import { InlineEdits } from "./inlineedit";
 import { askForKey } from "./keys";
-import { askForSecret } from "./lent";
+import { askForSecret } from "./exposed";
 import { Notices } from "./notices";
 import { Panel, TAB } from "./panel";
 import { trackProgress } from "./progress";

@@ -25,7 +25,7 @@ import type { Hunk } from "oh-daemon-client/protocol";
 import { QuickDiff } from "./quickdiff";
 import { formatCount } from "./words";
 
-type Decision = "accept" | "revert";
+type Decision = "keep" | "undo";
 /** How VS Code names a change in the peek beside the line numbers: lines count from 1, an end of 0 means none. */
 interface LineChange {
   originalStartLineNumber: number;
@@ -221,7 +221,7 @@ export class Inline implements CodeLensProvider, Disposable {
     const changes = total > 0 && `${of}${formatCount(total, "change")}`;
     const words = [changes, files.length > 0 && formatCount(files.length, "file")];
     this.bar.show(words.filter(Boolean).join(" · "));
-    void commands.executeCommand("setContext", "oh.changesWait", files.length > 0);
+    void commands.executeCommand("setContext", "oh.changesPending", files.length > 0);
     void commands.executeCommand("setContext", "oh.changesInFile", found !== undefined);
   }
 

@@ -32,8 +32,8 @@ export async function askForKey(agent: Agent, secrets: SecretStorage): Promise<v
     ...(key.page !== undefined && { page: key.page }),
     trial: (text) => problemOf(agent, key, text.trim()),
   });
-  // Until it is stored, it was only lent for the trial.
-  if (value === undefined) await lendStored(agent, secrets, key);
+  // Until it is stored, it was only exposed for the trial.
+  if (value === undefined) await exposeStored(agent, secrets, key);
   else if (value.trim() === "") await secrets.delete(key.variable);
   else await secrets.store(key.variable, value.trim());
 }
@@ -42,7 +42,7 @@ function tooShort(text: string): string | undefined {
   return text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined;
 }
 
-/** Lends the key to the daemon and asks a model of its provider for a word. Returns why that did not work. */
+/** Exposes the key to the daemon and asks a model of its provider for a word. Returns why that did not work. */
 async function problemOf(agent: Agent, key: Key, value: string): Promise<string | undefined> {
   if (agent.state.kind !== "running") return undefined;
   try {
@@ -58,7 +58,7 @@ async function problemOf(agent: Agent, key: Key, value: string): Promise<string 
   }
 }
 
-async function lendStored(agent: Agent, secrets: SecretStorage, { variable: name }: Key): Promise<void> {
+async function exposeStored(agent: Agent, secrets: SecretStorage, { variable: name }: Key): Promise<void> {
   if (agent.state.kind !== "running") return;
   const value = await secrets.get(name);
   await (value ? agent.request("secret/set", { name, value }) : agent.request("secret/remove", { name }));

@@ -75,8 +75,8 @@ function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
     servers.length > 0 ? servers.map(row) : [{ label: "There is none yet", detail: "Add one in the setting." }];
 }
 
-function row({ name, status, tools, leftOut, error }: McpServerInfo): Row {
-  const left = leftOut.length > 0 ? `, ${leftOut.length} left out` : "";
+function row({ name, status, tools, omitted, error }: McpServerInfo): Row {
+  const left = omitted.length > 0 ? `, ${omitted.length} left out` : "";
   const words =
     status === "running"
       ? `${formatCount(tools.length, "tool")}${left}`

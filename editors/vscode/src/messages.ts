@@ -32,7 +32,7 @@ export interface Way {
   name: string;
   /** A command that says by its exit code whether the attempt is good; may be empty. */
   check: string;
-  outcome?: "landed" | "discarded";
+  outcome?: "applied" | "discarded";
 }
 
 /** Asks for the colours of code in the active theme. */
@@ -137,7 +137,7 @@ export interface HalfAnswer {
   answer?: string;
   note?: string;
   command?: string;
-  leftOut?: LeftOut;
+  omitted?: LeftOut;
 }
 
 /** What is remembered for a page while that is hidden or reloaded. */

@@ -91,8 +91,8 @@ export class Panel implements WebviewViewProvider, WebviewPanelSerializer<PanelM
   }
 
   /** The changes that the user has left out of a pending edit. */
-  leftOut(approvalId: string): LeftOut {
-    const halves = this.pages.map((page) => page.memory.halfAnswers?.[approvalId]?.leftOut);
+  omitted(approvalId: string): LeftOut {
+    const halves = this.pages.map((page) => page.memory.halfAnswers?.[approvalId]?.omitted);
     return halves.find((each) => each !== undefined) ?? [];
   }
 

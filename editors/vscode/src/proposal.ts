@@ -23,38 +23,38 @@ export function proposalOf({ editable, subject }: Approval): Proposal | undefine
   return { changes: subject.changes, hunks: subject.hunks };
 }
 
-export function toggled(leftOut: LeftOut, hunk: number): LeftOut {
-  return leftOut.includes(hunk) ? leftOut.filter((each) => each !== hunk) : [...leftOut, hunk];
+export function toggled(omitted: LeftOut, hunk: number): LeftOut {
+  return omitted.includes(hunk) ? omitted.filter((each) => each !== hunk) : [...omitted, hunk];
 }
 
 /** Returns for instance "2 of 3 changes", or undefined when none is left out. */
-export function countWords(proposal: Proposal | undefined, leftOut: LeftOut): string | undefined {
-  if (!proposal || leftOut.length === 0) return undefined;
+export function countWords(proposal: Proposal | undefined, omitted: LeftOut): string | undefined {
+  if (!proposal || omitted.length === 0) return undefined;
   const n = proposal.hunks.length;
-  return `${n - leftOut.length} of ${n} changes`;
+  return `${n - omitted.length} of ${n} changes`;
 }
 
 /** With changes left out, an edit can be allowed only once, and only if at least one change remains. */
 export function canAnswer(
   { effect, scope }: ApprovalOption,
   proposal: Proposal | undefined,
-  leftOut: LeftOut,
+  omitted: LeftOut,
 ): boolean {
-  const isWhole = !proposal || leftOut.length === 0;
-  return effect === "reject" || isWhole || (scope === "once" && leftOut.length < proposal.hunks.length);
+  const isWhole = !proposal || omitted.length === 0;
+  return effect === "reject" || isWhole || (scope === "once" && omitted.length < proposal.hunks.length);
 }
 
 /** Returns the subject without the hunks that are left out, or undefined when none is. */
-export function editedSubject(approval: Approval, leftOut: LeftOut): Subject | undefined {
+export function editedSubject(approval: Approval, omitted: LeftOut): Subject | undefined {
   const { subject } = approval;
   const proposal = proposalOf(approval);
-  if (leftOut.length === 0 || !proposal || subject.kind !== "fileChange") return undefined;
-  return { ...subject, hunks: proposal.hunks.filter((_, i) => !leftOut.includes(i)) };
+  if (omitted.length === 0 || !proposal || subject.kind !== "fileChange") return undefined;
+  return { ...subject, hunks: proposal.hunks.filter((_, i) => !omitted.includes(i)) };
 }
 
 /** Returns the change of one file without the hunks that are left out: their old lines stay. */
-export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: LeftOut): FileChange {
-  const isOut = ({ hunk }: Row) => hunk !== undefined && leftOut.includes(hunk);
+export function changeWithout(change: FileChange, { hunks }: Proposal, omitted: LeftOut): FileChange {
+  const isOut = ({ hunk }: Row) => hunk !== undefined && omitted.includes(hunk);
   const kept = rowsOf(change, hunks).filter((row) => row.sign !== "+" || !isOut(row));
   const lines = kept.map((row) => (isOut(row) ? row.line.replace(/^-/, " ") : row.line));
   return { ...change, patch: lines.join("\n") };

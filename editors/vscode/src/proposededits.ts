@@ -90,8 +90,8 @@ export class ProposedEdits implements CodeLensProvider, Disposable {
     const found = editor && this.of(editor.document).find(({ approval }) => approval.id === approvalId);
     if (!found) return;
     const proposal = proposalOf(found.approval);
-    const leftOut = this.approvals.leftOut(approvalId);
-    await this.diffs.openProposal(approvalId, proposal ? changeWithout(found.change, proposal, leftOut) : found.change);
+    const omitted = this.approvals.omitted(approvalId);
+    await this.diffs.openProposal(approvalId, proposal ? changeWithout(found.change, proposal, omitted) : found.change);
   }
 
   dispose(): void {

@@ -48,13 +48,13 @@ export function isKey(name: string): boolean {
   return KEYS.some(({ variable }) => variable === name);
 }
 
-/** Lends the stored keys to the daemon, in requests, which appear in no process list and no log. */
-export async function lendKeys(client: LanguageClient, secrets: SecretStorage): Promise<void> {
-  for (const { variable } of KEYS) if (await secrets.get(variable)) await lendKey(client, secrets, variable);
+/** Exposes the stored keys to the daemon, in requests, which appear in no process list and no log. */
+export async function exposeKeys(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+  for (const { variable } of KEYS) if (await secrets.get(variable)) await exposeKey(client, secrets, variable);
 }
 
-/** Lends one key, or takes it back when it is no longer stored. */
-export async function lendKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
+/** Exposes one key, or takes it back when it is no longer stored. */
+export async function exposeKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
   const value = await secrets.get(name);
   const sent = value
     ? client.sendRequest("secret/set", { name, value })

@@ -16,9 +16,9 @@ const LOOKS = {
   idle: { text: "$(comment) oh", tooltip: "Open the agent panel." },
 };
 const HELD = {
-  view: "Commands run in a view of your files: they change nothing outside it and reach no network.",
+  overlay: "Commands run in an overlay of your files: they change nothing outside it and reach no network.",
   landlock: "Commands that run unasked only read, and reach no network.",
-  none: "Nothing holds commands that run unasked.",
+  off: "Nothing holds commands that run unasked.",
 };
 const BUSY: readonly ConversationState[] = ["running", "pausing", "interrupting"];
 const MAX_ROWS = 5;
@@ -99,10 +99,10 @@ export class StatusItem implements Disposable {
   }
 }
 
-function describeSandbox({ level, wanted, cause, cure }: SandboxInfo): string {
-  const isRefused = wanted !== "auto" && wanted !== "off" && wanted !== level;
+function describeSandbox({ level, setting, cause, cure }: SandboxInfo): string {
+  const isRefused = setting !== "auto" && setting !== "off" && setting !== level;
   const why = [cause ? `Why: ${cause}.` : "", cure ? `To change that: ${cure}` : ""].filter(Boolean);
-  return [isRefused ? `No command runs without the sandbox ${wanted}.` : HELD[level], ...why].join(" ");
+  return [isRefused ? `No command runs without the sandbox ${setting}.` : HELD[level], ...why].join(" ");
 }
 
 function describeUsage({ usage }: ConversationInfo): string {

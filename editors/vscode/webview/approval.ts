@@ -2,7 +2,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
-import type { Approval, ApprovalOption, InputRequest, SelfRun, Subject } from "oh-daemon-client/protocol";
+import type { Approval, ApprovalOption, InputRequest, ProjectProgram, Subject } from "oh-daemon-client/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
 import { activateOnceSeen, h, icon } from "./dom";
 import { run } from "./host";
@@ -21,30 +21,30 @@ export interface Asked {
 export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
   const { by, half, keep } = asked;
   const proposal = proposalOf(approval);
-  let leftOut: LeftOut = half.leftOut ?? [];
+  let omitted: LeftOut = half.omitted ?? [];
   let isInert = true;
   const onToggle = (hunk: number) => {
-    leftOut = toggled(leftOut, hunk);
-    keep({ leftOut });
-    view?.show(leftOut);
+    omitted = toggled(omitted, hunk);
+    keep({ omitted });
+    view?.show(omitted);
     draw();
   };
   const view = proposal && proposalView(approval.id, proposal, onToggle);
   const subject = view
-    ? { element: view.element, edited: () => editedSubject(approval, leftOut) }
+    ? { element: view.element, edited: () => editedSubject(approval, omitted) }
     : subjectView(approval, asked);
   const answers = answersOf(approval, asked, subject.edited);
   const title = h("h2");
   const draw = () => {
-    const chosen = countWords(proposal, leftOut);
-    const isEmpty = leftOut.length === proposal?.hunks.length;
+    const chosen = countWords(proposal, omitted);
+    const isEmpty = omitted.length === proposal?.hunks.length;
     title.textContent = isEmpty
       ? "Every change is left out"
       : chosen !== undefined
         ? `Make ${chosen}?`
         : headline(approval);
     for (const { option, button } of answers.options) {
-      const isPossible = canAnswer(option, proposal, leftOut);
+      const isPossible = canAnswer(option, proposal, omitted);
       button.disabled = isInert || !isPossible;
       button.hidden = !isPossible && option.scope !== "once";
       button.replaceChildren(...caption(option, chosen));
@@ -53,7 +53,7 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
     answers.more.disabled = isInert || chosen !== undefined;
     answers.withNote.disabled = isInert;
   };
-  view?.show(leftOut);
+  view?.show(omitted);
   draw();
   const card = h(
     "section.approval",
@@ -355,7 +355,7 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, { folde
 
 /** How many are seen at once; the others are a click away. */
 const FIRST_RUNS = 6;
-const RUN_KINDS: Record<SelfRun["kind"], string> = {
+const RUN_KINDS: Record<ProjectProgram["kind"], string> = {
   hook: "Hook",
   skillCommand: "Command of a skill",
   server: "MCP server of a skill",
@@ -375,7 +375,7 @@ function trustView({ folder, isTrusted, runs = [] }: Extract<Subject, { kind: "t
 }
 
 /** The commands, below the file that names them. */
-function runsView(runs: readonly SelfRun[], folder: string): HTMLElement[] {
+function runsView(runs: readonly ProjectProgram[], folder: string): HTMLElement[] {
   const home = `${filePath(folder)}/`;
   return runs.flatMap(({ kind, command, uri }, n) => {
     const file = filePath(uri);

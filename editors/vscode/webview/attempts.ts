@@ -1,4 +1,4 @@
-/** The attempts at one task, side by side: what each has changed, whether its check passes, and which one lands. */
+/** The attempts at one task, side by side: what each has changed, whether its check passes, and which one is applied. */
 
 import type { Way } from "../src/messages";
 import type { Notification } from "oh-daemon-client/store";
@@ -104,7 +104,7 @@ export class Attempts {
     const all = [...this.attempts.values()];
     const [first] = all;
     const others = all.filter(({ way, files }) => !way.outcome && files.length > 0);
-    const hasLanded = all.some(({ way }) => way.outcome === "landed");
+    const hasApplied = all.some(({ way }) => way.outcome === "applied");
     return h(
       "div.changes-head",
       {},
@@ -112,7 +112,7 @@ export class Attempts {
       first?.way.check
         ? h("span.hint", { title: first.way.check }, "check: ", h("code", {}, first.way.check))
         : undefined,
-      hasLanded &&
+      hasApplied &&
         others.length > 0 &&
         h("button.quiet", { onclick: () => this.discard(others) }, "Discard the others"),
     );
@@ -149,7 +149,7 @@ export class Attempts {
           "div.attempt-actions",
           {},
           button("Open diff", hasFiles && hasEditor, () => run("host/openTurn", { conversationId, changes: files })),
-          button("Land", hasFiles && !isBusy, () => this.settle(attempt, "landed")),
+          button("Apply", hasFiles && !isBusy, () => this.settle(attempt, "applied")),
           button("Discard", !way.outcome, () => this.settle(attempt, "discarded")),
         ),
       problem !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${problem}`),
@@ -160,7 +160,7 @@ export class Attempts {
     for (const each of attempts) this.settle(each, "discarded");
   }
 
-  private settle(attempt: Attempt, outcome: "landed" | "discarded"): void {
+  private settle(attempt: Attempt, outcome: "applied" | "discarded"): void {
     settleAttempt(attempt, outcome)
       .catch((error: unknown) => {
         attempt.problem = messageOf(error);
@@ -203,12 +203,12 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-async function settleAttempt(attempt: Attempt, outcome: "landed" | "discarded"): Promise<void> {
+async function settleAttempt(attempt: Attempt, outcome: "applied" | "discarded"): Promise<void> {
   const { id: conversationId, status } = attempt.info;
   attempt.problem = undefined;
   if (BUSY.has(status)) await call("conversation/interrupt", { conversationId });
-  const method = outcome === "landed" ? "changes/accept" : "changes/revert";
-  // Without names, what is protected does not land.
+  const method = outcome === "applied" ? "changes/apply" : "changes/discard";
+  // Without names, protected files are not applied.
   const { done, conflicts } = await call(method, { conversationId });
   attempt.problem = conflicts.map(({ reason }) => reason).join("; ") || undefined;
   if (done.length === 0 && conflicts.length > 0) return;

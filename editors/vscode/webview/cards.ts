@@ -257,14 +257,14 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
       "Open the whole output",
     );
   const images = item.content.filter(isImage).map((image) => h("div.images", {}, imageView(image, conversationId)));
-  const landed = item.kind === "command" && item.status === "completed" ? (item.changes ?? []) : [];
-  const diffs = landed.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change })));
+  const applied = item.kind === "command" && item.status === "completed" ? (item.changes ?? []) : [];
+  const diffs = applied.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change })));
   return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...diffs, ...note];
 }
 
 /** The lines of a file have numbers and colours as in the editor. */
 function numbered(item: ToolItem, text: string): (string | HTMLElement)[] {
-  const uri = item.tool === "edit" && item.args.command === "view" ? item.locations[0]?.uri : undefined;
+  const uri = item.tool === "edit" && item.args.command === "overlay" ? item.locations[0]?.uri : undefined;
   if (uri === undefined) return [text];
   const rows = text.split("\n").map((row) => {
     const [, number, line = row] = /^ *(\d+)\t(.*)$/.exec(row) ?? [];

@@ -35,7 +35,11 @@ export interface HeaderActions {
 export class Header {
   readonly element: HTMLElement;
   private readonly title = h("h1");
-  private readonly badge = h("span.badge", { title: "Nothing is changed in the folder until you land it" }, "Isolated");
+  private readonly badge = h(
+    "span.badge",
+    { title: "Nothing is changed in the folder until you apply it" },
+    "Isolated",
+  );
   private readonly status = h("span.status", { role: "status" });
   private readonly controls = h("span.controls");
 

@@ -82,7 +82,7 @@ const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
   {
     name: "isolated",
-    description: "Start one that changes nothing here until you land it",
+    description: "Start one that changes nothing here until you apply it",
     isPossible: () => true,
     run: () => show("newIsolated"),
   },
@@ -125,7 +125,7 @@ const commands = new SlashCommands([
   },
   {
     name: "ways",
-    description: "Try a task several ways, each apart, and land one",
+    description: "Try a task several ways, each in isolation, and apply one",
     isPossible: () => hasEditor,
     needsText: true,
     run: (task) => run("host/startAttempts", { task }),

@@ -9,14 +9,14 @@ import { run } from "./host";
 
 export interface ProposalView {
   element: HTMLElement;
-  show: (leftOut: LeftOut) => void;
+  show: (omitted: LeftOut) => void;
 }
 
 /** `onChoose` gets the index of the hunk to leave out, or to include again. */
 export function proposalView(approvalId: string, proposal: Proposal, onChoose: (hunk: number) => void): ProposalView {
-  let leftOut: LeftOut = [];
+  let omitted: LeftOut = [];
   const tell = (method: "host/openProposal" | "host/changeProposal", change: FileChange) =>
-    run(method, { approvalId, change: changeWithout(change, proposal, leftOut) });
+    run(method, { approvalId, change: changeWithout(change, proposal, omitted) });
   const parts: Part[] = [];
   const files = proposal.changes.map((change) => {
     const mine = partsOf(change, proposal, onChoose);
@@ -32,15 +32,15 @@ export function proposalView(approvalId: string, proposal: Proposal, onChoose: (
       : fileDiff(change, open);
   });
   const show = (chosen: LeftOut) => {
-    leftOut = chosen;
+    omitted = chosen;
     for (const { hunk, title, element, toggle } of parts) {
-      const isOut = leftOut.includes(hunk);
+      const isOut = omitted.includes(hunk);
       element.dataset.state = isOut ? "out" : "in";
       toggle.textContent = isOut ? "Take" : "Leave out";
       toggle.setAttribute("aria-label", `${toggle.textContent} ${title}`);
     }
     proposal.changes.forEach((change, n) => {
-      const out = proposal.hunks.filter(({ uri }, hunk) => uri === change.uri && leftOut.includes(hunk));
+      const out = proposal.hunks.filter(({ uri }, hunk) => uri === change.uri && omitted.includes(hunk));
       const nOut = (side: "oldLines" | "newLines") => out.reduce((sum, hunk) => sum + hunk[side], 0);
       const left = counts(change.added - nOut("newLines"), change.removed - nOut("oldLines"));
       files[n]?.querySelector(".counts")?.replaceWith(left);

@@ -1,6 +1,6 @@
 /**
  * The files that a turn changed; each file and each of its hunks can be kept or undone. In an isolated
- * conversation all that waits is in one card of its own, where it is landed or discarded.
+ * conversation all that waits is in one card of its own, where they are applied or discarded.
  */
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "oh-daemon-client/protocol";
@@ -11,12 +11,14 @@ import { call, hasEditor, report, run } from "./host";
 import { isWaiting, type Store } from "oh-daemon-client/store";
 import type { ChangesItem } from "oh-daemon-client/turns";
 
-type Decision = "accept" | "revert";
+type Decision = "keep" | "undo";
 type Named = Hunk & { uri: string };
 
 /** Stands for no turn: all that an isolated conversation has changed. */
 const ISOLATED = "isolated";
-const WORDS: Record<string, string> = { accepted: "kept", reverted: "undone" };
+/** The methods for changes that are not applied yet. */
+const APPLYING = { keep: "apply", undo: "discard" } as const;
+const WORDS: Record<string, string> = { kept: "kept", undone: "undone" };
 
 export class Review {
   private readonly expanded = new Set<string>();
@@ -50,7 +52,7 @@ export class Review {
     this.onChanged();
   }
 
-  /** What an isolated conversation has not landed yet; nothing for others. */
+  /** What an isolated conversation has not applied yet; nothing for others. */
   isolated(store: Store | undefined): HTMLElement | undefined {
     if (!store?.info.isolated) return undefined;
     const files = [...store.reviews.values()].filter(({ state }) => isWaiting(state));
@@ -60,17 +62,17 @@ export class Review {
   card(item: ChangesItem, store: Store): HTMLElement {
     const changes = item.files;
     const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
-    const isApart = item.id === ISOLATED;
-    const counted = changes.length ? `${formatCount(changes.length, "file")} changed` : "nothing to land";
-    const words = isApart ? `Isolated · ${counted}` : counted;
-    const [accept, revert] = isApart ? ["Land all", "Discard all"] : ["Keep all", "Undo all"];
-    const hasAll = pending.length > (isApart ? 0 : 1);
+    const isIsolated = item.id === ISOLATED;
+    const counted = changes.length ? `${formatCount(changes.length, "file")} changed` : "nothing to apply";
+    const words = isIsolated ? `Isolated · ${counted}` : counted;
+    const [keep, undo] = isIsolated ? ["Apply all", "Discard all"] : ["Keep all", "Undo all"];
+    const hasAll = pending.length > (isIsolated ? 0 : 1);
     const all = (decision: Decision) =>
       this.settle(
         store,
         decision,
-        // Without names, what is protected does not land.
-        isApart ? [] : pending.map(({ uri }) => uri),
+        // Without names, protected files are not applied.
+        isIsolated ? [] : pending.map(({ uri }) => uri),
       );
     const open = () => run("host/openTurn", { conversationId: store.info.id, changes });
     return h(
@@ -86,8 +88,8 @@ export class Review {
           hasEditor &&
             changes.length > 0 &&
             h("button.quiet", { title: "All changes in one diff", onclick: open }, "Review"),
-          hasAll && h("button.quiet", { onclick: () => all("accept") }, accept),
-          hasAll && h("button.quiet", { onclick: () => all("revert") }, revert),
+          hasAll && h("button.quiet", { onclick: () => all("keep") }, keep),
+          hasAll && h("button.quiet", { onclick: () => all("undo") }, undo),
         ),
       ),
       h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))),
@@ -148,8 +150,8 @@ export class Review {
         { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) },
         icon(name),
       );
-    const [accept, revert] = store.info.isolated ? ["Land", "Discard"] : ["Keep", "Undo"];
-    return [button("accept", accept, "check"), button("revert", revert, "undo")];
+    const [keep, undo] = store.info.isolated ? ["Apply", "Discard"] : ["Keep", "Undo"];
+    return [button("keep", keep, "check"), button("undo", undo, "undo")];
   }
 
   private async toggle(store: Store, uri: string): Promise<void> {
@@ -165,7 +167,7 @@ export class Review {
   }
 
   private settle(store: Store, decision: Decision, uris: readonly string[], hunks: readonly Named[] = []): void {
-    const method = decision === "accept" ? "changes/accept" : "changes/revert";
+    const method = `changes/${store.info.isolated ? APPLYING[decision] : decision}` as const;
     call(method, { conversationId: store.info.id, uris, hunks })
       .then(({ done, conflicts }) => this.note(done, conflicts))
       .then(() => this.load(store))

@@ -1,6 +1,7 @@
 """The agent's browser: Playwright's MCP server, with the Chromium of this machine.
 
-`browser.json` pins the server. npx fetches it, but where there is a view its code runs only inside.
+`browser.json` pins the server. npx fetches it, but where there is a sandbox its code runs only
+inside.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _START_S = 300.0
 _WAIT_S = 60.0
 """How long a step waits for it; the first start on a machine downloads 20 MB."""
 _INSIDE = ("--no-sandbox", "--proxy-server", PROXY_URL, "--proxy-bypass", "localhost,127.0.0.1,::1")
-"""Chromium's own sandbox needs namespaces, of which a view has no more."""
+"""Chromium's own sandbox needs namespaces, of which a sandbox has no more."""
 _NOT_HELD = Caveat(
     "browserNotHeld",
     "The browser runs outside the sandbox",
     "You are asked before it does something, but not about the hosts that its pages reach. "
-    "`oh-daemon doctor` says how to get the level `view`, which holds it.",
+    "`oh-daemon doctor` says how to get the level `overlay`, which holds it.",
 )
 _NO_NODE = "it needs Node with npx: install it (`apt install npm`), or turn `browser` off"
 _NO_CHROMIUM = "it needs Chromium: install it (`apt install chromium`), or turn `browser` off"
@@ -124,7 +125,7 @@ class Browser(Feature):
 
 
 def _chromium() -> str:
-    """Return the program of a browser; Ubuntu's snap cannot be started in a view."""
+    """Return the program of a browser; Ubuntu's snap cannot be started in a sandbox."""
     browsers: Sequence[str] = PINNED["browsers"]
     for name in browsers:
         program = shutil.which(name)

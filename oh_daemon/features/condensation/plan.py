@@ -57,7 +57,7 @@ def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Condensation
     long = [item for item in old if _result_size(item) > _WORTH_PRUNING]
     for candidates in ([item for item in long if not _has_failed(item)], long):
         pruned_cut = replace(
-            history_cut, pruned=history_cut.pruned_ids.union(item["id"] for item in candidates)
+            history_cut, pruned_ids=history_cut.pruned_ids.union(item["id"] for item in candidates)
         )
         if pruned_cut != history_cut and _size_after(pruned_cut, items) <= _ENOUGH * view_chars:
             return CondensationPlan(pruned_cut)

@@ -1,6 +1,6 @@
-"""What an isolated conversation changed: the user reviews it, and lands or discards it.
+"""The changes of an isolated conversation, which the user applies or discards.
 
-Changes land as those of commands do. What has landed is then as on the disk, for the agent too.
+They are applied as those of commands. The agent then sees the files as they are on the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oh_daemon.protocol.branches import (
     ReviewParams,
     ReviewResult,
 )
-from oh_daemon.protocol.checkpoints import LandingPlanned, RepositoryLanding
+from oh_daemon.protocol.checkpoints import ChangesPlanned, RepositoryChanges
 from oh_daemon.protocol.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.protocol.events import ChangesReviewed, ItemCompleted
 from oh_daemon.protocol.forms import plain_form
@@ -42,7 +42,7 @@ from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 _MAX_NAMED = 20
 _CLASH = "the same lines were changed outside; change them there first, or discard these"
 _UNFIT = "it does not fit what is on the disk now"
-_LANDED = "The user landed your changes: the workspace has them now. Landed: {}."
+_APPLIED = "The user applied your changes: the workspace has them now. Applied: {}."
 _DISCARDED = "The user discarded your changes; these are as on the disk again: {}."
 
 
@@ -88,10 +88,10 @@ class IsolatedChanges:
         reason_by_uri = {self._uri(path): why for path, why in pending.left_out.items()}
         notes = "\n".join(pending.git.notes)
         reason_by_uri |= {self._uri(top): notes for top in pending.git_names if notes}
-        git = tuple(git_changes for each in pending.git.repositories for git_changes in each.shown)
-        return ChangesListResult(
-            files=tuple(files), left_out=reason_by_uri or None, git=git or None
+        git = tuple(
+            git_changes for each in pending.git.repositories for git_changes in each.summary
         )
+        return ChangesListResult(files=tuple(files), omitted=reason_by_uri or None, git=git or None)
 
     def diff(self, uri: str) -> ChangesDiffResult:
         file = self._by_uri(self.keep.pending_changes(self.disk)).get(uri)
@@ -106,8 +106,8 @@ class IsolatedChanges:
             hunks=tuple(file.hunks),
         )
 
-    def land(self, params: ReviewParams) -> ReviewResult:
-        """Land whole files, hunks, or all; what is protected lands only if it is named."""
+    def apply(self, params: ReviewParams) -> ReviewResult:
+        """Apply whole files, hunks, or all; a protected file is applied only if it is named."""
         require_rest(self.conversation)
         pending = self.keep.pending_changes(self.disk)
         changes = self._by_uri(pending)
@@ -117,7 +117,7 @@ class IsolatedChanges:
         clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
         fitting = [part for uri, part in parts.items() if uri not in clashes]
         conflicts |= clashes
-        uris, reasons = self._land(fitting, asks=bool(params.uris or params.hunks))
+        uris, reasons = self._apply(fitting, asks=bool(params.uris or params.hunks))
         conflicts |= reasons
         paths: list[Path] = []
         for uri in uris:
@@ -136,7 +136,7 @@ class IsolatedChanges:
             shown_changes = _shown_commits(pending)
             repositories = () if why_not else shown_changes
             conflicts |= dict.fromkeys(shown_changes, why_not) if why_not else {}
-        return self._log_review("accepted", [changes[uri] for uri in uris], conflicts, repositories)
+        return self._log_review("applied", [changes[uri] for uri in uris], conflicts, repositories)
 
     def discard(self, params: ReviewParams) -> ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
@@ -162,7 +162,7 @@ class IsolatedChanges:
         uris = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
         if uris:
             self.keep.take_out(pending.git_names)
-        return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, uris)
+        return self._log_review("discarded", [changes[uri] for uri in selection], conflicts, uris)
 
     def _by_uri(self, pending: PendingFiles) -> dict[str, _WaitingFile]:
         return {each.change.uri: each for each in self._changes(pending.changes)}
@@ -174,13 +174,13 @@ class IsolatedChanges:
     def _apply_git(
         self, pending: PendingFiles, missing_folders: Sequence[Path], *, asks: bool
     ) -> str | None:
-        """Land commits and the like, if all files have landed whole; return why not."""
+        """Apply commits and the like, if all files are applied whole; return why not."""
         if missing_folders:
             more = f" and {len(missing_folders) - 1} more" if len(missing_folders) > 1 else ""
-            return f"{self.disk.folders.name(missing_folders[0])}{more} did not land"
+            return f"{self.disk.folders.name(missing_folders[0])}{more} is not applied"
         tool = self._tool(asks=asks, git=pending.git.repositories)
         if tool.protected_names and not asks:
-            return f"{tool.protected_names[0]} in it is protected; name the repository to land it"
+            return f"{tool.protected_names[0]} in it is protected; name the repository to apply it"
         why_not = tool.apply_git()
         if why_not is None:
             self.keep.take_out(pending.git.removals)
@@ -235,10 +235,10 @@ class IsolatedChanges:
         change = file.change.model_copy(update={**part, "mode_after": None})
         return replace(file, change=change)
 
-    def _land(
+    def _apply(
         self, parts: Sequence[_WaitingFile], *, asks: bool
     ) -> tuple[list[str], dict[str, str]]:
-        """Return the URIs of what has landed, and why the others have not."""
+        """Return the URIs of the applied files, and why the others are not applied."""
         if not parts:
             return [], {}
         conversation = self.conversation
@@ -263,27 +263,27 @@ class IsolatedChanges:
         changes: Sequence[FileChange] = (),
         *,
         asks: bool,
-        git: Sequence[RepositoryLanding] = (),
+        git: Sequence[RepositoryChanges] = (),
     ) -> ApplyTool:
-        planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
+        planned = ChangesPlanned(changes=tuple(changes), git=tuple(git), item_fields={})
         return ApplyTool(self.disk, self.watch, plain_form(planned), self.host, asks=asks)
 
     def _log_review(
         self,
-        decision: Literal["accepted", "reverted"],
+        decision: Literal["applied", "discarded"],
         files: Sequence[_WaitingFile],
         conflicts: Mapping[str, str],
         repositories: Collection[str],
     ) -> ReviewResult:
-        """Log what was decided, and tell the agent."""
+        """Log the decision, and report it to the agent."""
         if files or repositories:
             some = [self.disk.folders.name(each.path) for each in files[:_MAX_NAMED]]
             names = ", ".join([*some, *(["what git did"] if repositories else [])])
             more = len(files) - _MAX_NAMED
             names += f" and {more} more" if more > 0 else ""
-            is_applied = decision == "accepted"
+            is_applied = decision == "applied"
             title = f"{'Applied' if is_applied else 'Discarded'} {names}"
-            note = (_LANDED if is_applied else _DISCARDED).format(names)
+            note = (_APPLIED if is_applied else _DISCARDED).format(names)
             notice = NoticeItem(id=new_id(), title=title, note=note)
             reviews = [_review_event(decision, each.change) for each in files]
             conversation = self.conversation
@@ -304,14 +304,14 @@ def require_rest(conversation: Conversation) -> None:
         raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
 
 
-def _review_event(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
-    now = change.sha256_after if decision == "accepted" else change.sha256_before
+def _review_event(decision: Literal["applied", "discarded"], change: FileChange) -> ChangesReviewed:
+    now = change.sha256_after if decision == "applied" else change.sha256_before
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
 
 
 def _shown_commits(pending: PendingFiles) -> frozenset[str]:
-    """Return the URIs of the repositories in which git did what lands."""
-    return frozenset(row.repository for each in pending.git.repositories for row in each.shown)
+    """Return the URIs of the repositories with changes by git that are to be applied."""
+    return frozenset(row.repository for each in pending.git.repositories for row in each.summary)
 
 
 def _is_all(params: ReviewParams) -> bool:

@@ -1,4 +1,4 @@
-"""A view for an isolated conversation: its layers outlive the daemon.
+"""A sandbox for an isolated conversation: its layers outlive the daemon.
 
 What each change began with is noted as soon as it is seen, since the disk may change later.
 """
@@ -69,7 +69,7 @@ class IsolatedOverlay:
     def __init__(
         self, overlay: OverlaySandbox, host: Spawner, folders: Sequence[Path], place: Path
     ) -> None:
-        """`place` is that of the view."""
+        """`place` is that of the sandbox."""
         self._overlay = overlay
         self._host = host
         self._folders = folders
@@ -84,7 +84,7 @@ class IsolatedOverlay:
             self._start(documents)
             return self._overlay.open(folder)
         except OSError as exc:
-            raise ToolError(f"the view of the conversation cannot be opened: {exc}") from exc
+            raise ToolError(f"the sandbox of the conversation cannot be opened: {exc}") from exc
 
     def for_programs(self, path: Path) -> Path:
         return path
@@ -251,4 +251,4 @@ def _with_line_ends(old: str, text: str) -> str:
 
 def _parse_record(notes: Json) -> _Record:
     bases = {path: _Base(**base) for path, base in notes["bases"].items()}
-    return _Record(notes["since_ns"], notes.get("git_since_ns", 0), notes["given"], bases)
+    return _Record(notes["since_ns"], notes.get("git_since_ns", 0), notes["given_hashes"], bases)

@@ -45,7 +45,7 @@ class IsolatedCommandChanges:
 
     def drop(self) -> None: ...
 
-    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> ApplyTool:
+    def tool(self, planned_changes: plain.ChangesPlanned, *, asks: bool) -> ApplyTool:
         return ApplyTool(self.documents, self.watch, planned_changes, None, asks=asks)
 
 
@@ -70,5 +70,5 @@ class IsolatedTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if context.confinement:
-            self.planned_changes.begin()
+            self.command_changes.begin()
         return self.tool.run(args, context)

@@ -1,4 +1,4 @@
-"""A git worktree for an isolated conversation where there is no view.
+"""A git worktree for an isolated conversation where there is no sandbox.
 
 It begins with what the user sees, but for what git ignores. Nothing holds the commands in it.
 """

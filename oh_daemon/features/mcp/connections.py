@@ -47,7 +47,7 @@ class ServerEnvironment:
 
     spawner: Spawner
     variables: Mapping[str, str]
-    """Values for `${NAME}`: the environment and what the editor has lent."""
+    """Values for `${NAME}`: the environment and what the editor has exposed."""
     masker: Masker
     """Masks each value that replaced a `${NAME}`, or whose own name suggests a secret."""
     cwd: Path

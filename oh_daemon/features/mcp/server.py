@@ -242,7 +242,7 @@ class McpServer:
         offer = choose_tools(self.name, self.settings, listing, self._digests)
         self.offered, self._digests = offer.tools, dict(offer.digests)
         names = tuple(tool.spec.name for tool in offer.tools)
-        self.info = self.info.model_copy(update={"tools": names, "left_out": offer.left_out})
+        self.info = self.info.model_copy(update={"tools": names, "omitted": offer.left_out})
 
     async def _on_message(self, message: Any) -> None:
         """Older servers announce changed tools by this notification."""

@@ -101,9 +101,9 @@ class Models:
         self._own = own
         self._logins = logins
         self.secrets: dict[str, str] = {}
-        """Secrets that the editor has lent, by variable; only this and the masker hold them."""
+        """Secrets that the editor has exposed, by variable; only this and the masker hold them."""
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
-        """The environment, overridden by what the editor has lent."""
+        """The environment, overridden by what the editor has exposed."""
         self._lock = threading.Lock()
         self._cache: dict[str, tuple[object, Model]] = {}
         self._current: tuple[Sequence[object], Mapping[str, str], dict[str, Model]] = (

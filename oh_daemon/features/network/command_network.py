@@ -1,7 +1,7 @@
-"""The network of a view: its proxy, services of this machine inside it, its own ports outside.
+"""The network of a sandbox: its proxy, services of this machine inside it, its own ports outside.
 
 Inside there is nothing but the loopback. The daemon has sockets of it and serves them on the io
-loop; each run of the view begins anew.
+loop; each run of the sandbox begins anew.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class OverlayNetwork:
         self._proxy = NetworkProxy(self._decide, environment)
         self._report = report
         self.members: dict[Shells, HostConsent] = {}
-        """Those who run commands in the view."""
+        """Those who run commands in the sandbox."""
         self._overlay: OverlaySandbox | None = None
         self._inside: dict[int, ListenerConnections] = {}
-        """What we listen on in the view, by port."""
+        """What we listen on in the sandbox, by port."""
         self._forwards: dict[int, tuple[ListenerConnections, int]] = {}
-        """Ports of the view with what listens for them outside, and where."""
+        """Ports of the sandbox with what listens for them outside, and where."""
         self._ports: frozenset[int] = frozenset()
         self._watch: asyncio.Task[None] | None = None
 
@@ -105,7 +105,7 @@ class OverlayNetwork:
         )
 
     def forward(self, port: int) -> str:
-        """Forward a port of this machine to one of the view; return where. Raises `OSError`."""
+        """Forward a port of this machine to one of the sandbox; return where. Raises `OSError`."""
         if port not in self._forwards:
             self._forwards[port] = run_on_loop(self._forward(port), CancelToken())
             self._report_all()

@@ -14,7 +14,7 @@ def port_list(network: OverlayNetwork | None) -> m.PortListResult:
 
 def port_open(network: OverlayNetwork | None, params: m.PortOpenParams) -> m.PortOpenResult:
     if network is None or params.port not in {each.port for each in network.ports()}:
-        what = f"no command listens on port {params.port} in a view; port/list has the ports"
+        what = f"no command listens on port {params.port} in a sandbox; port/list has the ports"
         raise InvalidParamsError.at("port", what, "unknown")
     try:
         return m.PortOpenResult(address=network.forward(params.port))

@@ -1,4 +1,4 @@
-"""The HTTP proxy through which programs in a view reach hosts, and relayed connections; on asyncio.
+"""The HTTP proxy through which programs in a sandbox reach hosts, and relayed connections.
 
 It looks names up itself and connects to the very address that was decided about, so that no second
 look-up can say otherwise. It serves CONNECT, and requests for `http` URLs, one per connection.
@@ -41,7 +41,7 @@ class _Request:
 
 
 class NetworkProxy:
-    """Serves one view."""
+    """Serves one sandbox."""
 
     def __init__(self, decide: Decide, environment: Mapping[str, str]) -> None:
         self._decide = decide

@@ -22,7 +22,7 @@ from oh_daemon.kernel.pending_changes import TOOL, ended_with, unapplied_text
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import FileChangeSubject
-from oh_daemon.protocol.checkpoints import RepositoryLanding
+from oh_daemon.protocol.checkpoints import RepositoryChanges
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.forms import model_of
 from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
@@ -90,7 +90,7 @@ class ApplyTool:
         self,
         documents: Documents,
         watch: Watch,
-        planned_changes: plain.LandingPlanned,
+        planned_changes: plain.ChangesPlanned,
         host: Spawner | None,
         *,
         asks: bool,
@@ -109,7 +109,7 @@ class ApplyTool:
         )
         self._planned_changes = planned_changes
         self._host = host
-        self._git = [model_of(RepositoryLanding, each) for each in planned_changes.get("git", ())]
+        self._git = [model_of(RepositoryChanges, each) for each in planned_changes.get("git", ())]
         self._asks = asks
         self._start = start
 
@@ -206,12 +206,12 @@ class ApplyTool:
     @property
     def protected_names(self) -> Sequence[str]:
         """Names in commits that are asked about in every mode."""
-        names = (name for each in self._git for name in each.protected)
+        names = (name for each in self._git for name in each.protected_names)
         return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
 
     @property
     def _git_changes(self) -> tuple[GitChange, ...]:
-        return tuple(text for each in self._git for text in each.shown)
+        return tuple(text for each in self._git for text in each.summary)
 
     def _apply_result_of_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
         """Bring commits and what is staged onto the disk; return what landed and what is told."""

@@ -1,7 +1,7 @@
 """Puts a whole folder of a layer, such as `node_modules`, into the open folder, in one step.
 
-What the view shows there is built beside the old one and takes its place. Files are copied, not
-moved: a process in the view may hold one open, and must not write to the disk through it. Of a
+What the sandbox shows there is built beside the old one and takes its place. Files are copied, not
+moved: a process in the sandbox may hold one open, and must not write to the disk through it. Of a
 layer nothing is trusted, see `layer`. What the disk loses by it goes to a folder aside.
 """
 
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def apply_folder(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
-    """Make the disk have below `folder` what the view has under `name`. Raises `OSError`.
+    """Make the disk have below `folder` what the sandbox has under `name`. Raises `OSError`.
 
     What was there and is not any more, goes to `aside`, which need not exist.
     """
@@ -85,7 +85,7 @@ class _Place:
 
 
 class _Building:
-    """Builds what the view shows; all three are open folders."""
+    """Builds what the sandbox shows; all three are open folders."""
 
     def __init__(self, layer: int, disk: int, temp_fd: int) -> None:
         self._layer = layer

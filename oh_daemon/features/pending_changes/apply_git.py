@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from oh_daemon.features.pending_changes.git_repositories import is_git_dir
-from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
+from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.git import (
     HEAD,
@@ -38,7 +38,7 @@ _REASON = "landed from the sandbox"
 
 
 def apply_git(
-    host: Spawner, read_blob: Callable[[str], bytes], repositories: Sequence[RepositoryLanding]
+    host: Spawner, read_blob: Callable[[str], bytes], repositories: Sequence[RepositoryChanges]
 ) -> None:
     """Apply the changes of one command. Raises `ToolError` if some of them do not fit any more.
 
@@ -67,7 +67,7 @@ class _RepositoryApplier:
     def __init__(
         self,
         host: Spawner,
-        repository_changes: RepositoryLanding,
+        repository_changes: RepositoryChanges,
         read_blob: Callable[[str], bytes],
     ) -> None:
         work_tree = Path(repository_changes.work_tree) if repository_changes.work_tree else None
@@ -115,8 +115,8 @@ class _RepositoryApplier:
     def require_unmoved(self) -> None:
         """Raises `ToolError` when something is neither as before nor as after the command."""
         repository_changes = self._changes
-        if repository_changes.moved is not None:
-            raise ToolError(_move_text(repository_changes.moved))
+        if repository_changes.conflict is not None:
+            raise ToolError(_move_text(repository_changes.conflict))
         refs = {**refs_of(self._git), HEAD: head_of(self._git)}
         for move in repository_changes.refs:
             if refs.get(move.ref) not in (move.before, move.after):

@@ -1,4 +1,4 @@
-"""The files that differ in the layers of a view: found, taken out, and as changes with contents.
+"""The files that differ in the layers of a sandbox: found, taken out, and as changes with contents.
 
 Both contents of a change are kept as blobs.
 """
@@ -28,7 +28,7 @@ MAX_BYTES = MAX_TEXT_BYTES
 
 
 class Layers:
-    """The layers of a view over open folders. Blocks; raises `OSError` and `ToolError`."""
+    """The layers of a sandbox over open folders. Blocks; raises `OSError` and `ToolError`."""
 
     def __init__(self, overlay: OverlaySandbox, host: Spawner, folders: Sequence[Path]) -> None:
         self._overlay = overlay
@@ -47,7 +47,7 @@ class Layers:
         return _content_of_file(self._overlay.upper(folder), name)
 
     def place(self, path: Path) -> Path:
-        """Return where the layer has what is at a path; what runs in the view may change that."""
+        """Return where the layer has what is at a path; a command may change that."""
         folder, name = self.split(path)
         return self._overlay.upper(folder) / name
 
@@ -88,7 +88,7 @@ class Layers:
 
 
 def why_not_applied(change: Change) -> str | None:
-    """Return why a change stays in the view, whatever its content."""
+    """Return why a change stays in the sandbox, whatever its content."""
     sizes = [entry.size for entry in (change.before, change.after) if entry]
     if "other" in _kinds(change):
         return "it is a pipe, a socket or a device"

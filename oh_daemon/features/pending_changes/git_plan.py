@@ -1,6 +1,6 @@
-"""What commands in a view did to repositories, compared with the disk, kept as blobs, and in words.
+"""Plans how repository changes of commands are applied: compared with the disk, kept as blobs.
 
-git is asked on both sides. What the view's git says is a claim: its objects are checked by the
+git is asked on both sides. What the sandbox's git says is a claim: its objects are checked by the
 host's git, in a folder of their own, before anybody is asked about them.
 """
 
@@ -16,7 +16,7 @@ from typing import Self
 from oh_daemon.common.plain_text import clip_line, well_formed
 from oh_daemon.features.pending_changes.git_repositories import RepositoryGrouping, RepositoryNames
 from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
-from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
+from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import GitChange
 from oh_daemon.system.git import (
@@ -49,7 +49,7 @@ _UNDER_WAY = (
 class GitPlan:
     """What becomes of git's own files."""
 
-    repositories: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
+    repositories: list[RepositoryChanges] = field(default_factory=list[RepositoryChanges])
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
@@ -73,7 +73,7 @@ class _RepositoryChanges:
 
 
 class Repositories:
-    """Those in the open folders of one view. Blocks."""
+    """Those in the open folders of one sandbox. Blocks."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Repositories:
 
     def _plan_group(self, plan: GitPlan, group: Sequence[RepositoryNames], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""
-        repositories: list[RepositoryLanding] = []
+        repositories: list[RepositoryChanges] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
             if names.other_names:
@@ -150,7 +150,7 @@ class Repositories:
         has_refs = any(repository_changes.refs for repository_changes in repositories)
         # What is staged follows from a commit, also in the index of another work tree.
         plan.repositories += [
-            repository_changes.model_copy(update={"shown": ()})
+            repository_changes.model_copy(update={"summary": ()})
             if has_refs and not (repository_changes.refs or repository_changes.stash)
             else repository_changes
             for repository_changes in repositories
@@ -158,7 +158,7 @@ class Repositories:
 
     def _plan_repositories(
         self, names: RepositoryNames, since_ns: int
-    ) -> Sequence[RepositoryLanding]:
+    ) -> Sequence[RepositoryChanges]:
         repository, overlay = names.repository, Git(self._overlay, names.repository)
         with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
             objects = names.common / "objects"
@@ -196,7 +196,7 @@ class Repositories:
         disk: Git,
         repository_git: Git,
         since_ns: int,
-    ) -> RepositoryLanding:
+    ) -> RepositoryChanges:
         pack = _pack(comparison.tips, disk, overlay)
         new_names = _check(repository_git, pack, comparison.tips)
         work_tree = names.repository.work_tree
@@ -205,7 +205,7 @@ class Repositories:
         words = CommitTitles(repository_git, self._uri_of(top), f" in {name}" if name else "")
         rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
         rows += [words.new()] if names.is_new and not rows else []
-        return RepositoryLanding(
+        return RepositoryChanges(
             git_dir=str(names.repository.git_dir),
             work_tree=str(work_tree) if work_tree else None,
             is_new=names.is_new or None,
@@ -214,9 +214,9 @@ class Repositories:
             index=self._put_blob(comparison.index.encode()) if comparison.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.removed_names),
-            protected=tuple(well_formed(name) for name in new_names if _is_protected(name)),
-            moved=_conflict_text(names, comparison, disk, since_ns),
-            shown=tuple(rows),
+            protected_names=tuple(well_formed(name) for name in new_names if _is_protected(name)),
+            conflict=_conflict_text(names, comparison, disk, since_ns),
+            summary=tuple(rows),
         )
 
 
@@ -245,7 +245,7 @@ def _compare(names: RepositoryNames, disk: Git, overlay: Git) -> _RepositoryChan
 
 
 def _pack(tips: set[str], disk: Git, overlay: Git) -> bytes:
-    """Return the objects that only the view has; empty if there are none."""
+    """Return the objects that only the sandbox has; empty if there are none."""
     disk_objects = {
         *disk.rows("for-each-ref", "--format=%(objectname)"),
         head_of(disk, is_peeled=True),

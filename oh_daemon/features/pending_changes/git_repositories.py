@@ -61,7 +61,7 @@ class RepositoryNames:
 
     @property
     def operation(self) -> str | None:
-        """What the view is in the middle of, and the disk is not."""
+        """What the sandbox is in the middle of, and the disk is not."""
         names = (name for name, change in self.changes.items() if change.after is not None)
         return next(iter(_operations(names)), None)
 

@@ -40,7 +40,7 @@ class ApplyPrompts(OpenQuestions):
         return bool(self._journal.state.answered_prompts())
 
     def ask_at_rest(self) -> None:
-        """Keep or offer what only the view has."""
+        """Keep or offer what only the sandbox has."""
         options = self._journal.state.options_now
         if self._pending is None or options["mode"] == "plan":
             return

@@ -50,7 +50,7 @@ from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.kernel.extension_points import MakeDurable
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol import plain
-from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.protocol.checkpoints import ChangesPlanned
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.proc import held_open
@@ -159,7 +159,7 @@ class PendingChanges:
             if path in contents:
                 continue
             if self._is_as_on_disk(path, data):
-                contents[path] = data  # Watchers in the view would take it for deleted.
+                contents[path] = data  # Watchers in the sandbox would take it for deleted.
             else:
                 folder, name = self._layers.split(path)
                 self._take_out(folder, [name])
@@ -206,7 +206,7 @@ class PendingChanges:
                 with self._overlay.changing:
                     self._show(paths)
             except (OSError, ToolError) as exc:
-                logger.warning("texts that changed are not seen in the view yet: %s", exc)
+                logger.warning("texts that changed are not seen in the sandbox yet: %s", exc)
 
     def _show(self, paths: Collection[Path]) -> None:
         """Put texts in as they are now, on disk or unsaved, unless a command has changed them.
@@ -219,7 +219,7 @@ class PendingChanges:
         is_busy = self._overlay.is_busy
         handed_in = {**self._start.handed_in}
         unsaved_texts = self._documents.unsaved_texts()
-        # The usual case is one more keystroke in a text that is in the view already.
+        # The usual case is one more keystroke in a text that is in the sandbox already.
         known_paths = [path for path in paths if path in handed_in and path in unsaved_texts]
         other_paths = [path for path in paths if path not in known_paths]
         if other_paths:
@@ -246,7 +246,7 @@ class PendingChanges:
         return content_on_disk(path) if is_unsaved else None
 
     def _is_untouched(self, path: Path) -> bool:
-        """Return whether the view has what was handed in or what the disk has."""
+        """Return whether the sandbox has what was handed in or what the disk has."""
         if os.path.lexists(self._layers.place(path)):
             return self._layers.read(path) == self._start.handed_in.get(path, b"")
         folder, name = self._layers.split(path)
@@ -283,14 +283,14 @@ class PendingChanges:
             except (ToolError, OSError) as exc:
                 logger.warning("the changes of a command cannot be collected: %s", exc)
                 left_out = {"what the command changed": f"it cannot be collected: {exc}"}
-                plan = LandingPlanned(changes=(), left_out=left_out, observed=observation)
+                plan = ChangesPlanned(changes=(), omitted=left_out, item_fields=observation)
             if not keep(plan):
                 self.drop()
                 return False
             self._show_disk()
             return True
 
-    def _plan(self, observation: Json, *, with_unfinished: bool) -> LandingPlanned | None:
+    def _plan(self, observation: Json, *, with_unfinished: bool) -> ChangesPlanned | None:
         """Keep the changes since the last call as blobs; None when nothing has changed.
 
         Files that a process holds open for writing are left out, or else planned as they are now,
@@ -317,12 +317,12 @@ class PendingChanges:
         git = self._git_planned(findings)
         if not (changes or left_out or git.repositories or git.notes):
             return None
-        return LandingPlanned(
+        return ChangesPlanned(
             changes=tuple(changes),
-            left_out=left_out,
+            omitted=left_out,
             git=tuple(git.repositories),
             notes=tuple(git.notes),
-            observed=observation,
+            item_fields=observation,
         )
 
     def _collected(self, *, with_unfinished: bool = False) -> Iterator[_Found]:
@@ -397,7 +397,7 @@ class PendingChanges:
 
     # 4. Ask, apply and report
 
-    def tool(self, planned_changes: plain.LandingPlanned, *, asks: bool) -> ApplyTool:
+    def tool(self, planned_changes: plain.ChangesPlanned, *, asks: bool) -> ApplyTool:
         return ApplyTool(
             self._documents, self._watch, planned_changes, self._host, asks=asks, start=self._start
         )

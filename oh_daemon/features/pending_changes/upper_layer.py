@@ -1,4 +1,4 @@
-"""What commands in a view changed below an open folder, found by comparing its layer with the disk.
+"""Finds what commands changed below an open folder by comparing the upper layer with the disk.
 
 Only looks; `taking.take_out` removes. What git ignores is not compared, since it may be large.
 """
@@ -36,7 +36,7 @@ AreIgnored = Callable[[Sequence[str]], Collection[str]]
 
 @dataclass(frozen=True, slots=True)
 class OverlayEntry:
-    """What stands under a name, on the disk or in the view."""
+    """What stands under a name, on the disk or in the sandbox."""
 
     kind: Literal["file", "link", "folder", "other"]
     """`other` is a pipe, a socket or a device, or a folder that is too deep to be looked at."""
@@ -48,13 +48,13 @@ class OverlayEntry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A name, relative to the folder, under which the view has something else than the disk."""
+    """A name, relative to the folder, under which the sandbox has something else than the disk."""
 
     name: Path
     before: OverlayEntry | None
     """On the disk now; None when there is nothing."""
     after: OverlayEntry | None
-    """In the view; None when it is deleted."""
+    """In the sandbox; None when it is deleted."""
     is_stale: bool
     """Whether the disk's entry is newer than the command, which then began from another one."""
 

@@ -65,6 +65,7 @@ from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import InvalidStateError, ModelError
 from oh_daemon.protocol.events import CondensationRequested, MessageQueued
+from oh_daemon.protocol.log_version import LOG_VERSION
 from oh_daemon.protocol.settings import LIMITS
 from oh_daemon.storage.blobs import Blobs
 from oh_daemon.storage.completions import read_requests
@@ -220,7 +221,7 @@ class _Replay:
                     self.report.left_out = turn.left_out
                     break
                 self._copy_around(turn.first_seq)
-                if turn.start_event["cause"] != "landing":
+                if turn.start_event["cause"] != "apply":
                     self._run_turn(turn)
                 if self.report.difference or self.report.left_out:
                     break
@@ -364,7 +365,7 @@ class _Replay:
         event: Json = {"type": "item.completed", "item": update}
         state = self._conversation.state
         of: Json = {"turnId": state.turn_id, "itemId": item["id"], "ts": self._clock.now()}
-        self._copy({"v": 1, "seq": 0, **of, "event": event})
+        self._copy({"v": LOG_VERSION, "seq": 0, **of, "event": event})
 
     def _result(self, logged_item: plain.ToolItem) -> ToolResult:
         """Return the result, which ends the turn if it did so in the log."""

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_REVIEWED = 500
 """A command that changes more files, such as an installation, is not for a review file by file."""
+_TAKEN_BACK = ("undone", "discarded")
+"""Decisions of a review that take a change back."""
 _LINK = "120000"
 _EXECUTABLE = "100755"
 _PLAIN = "100644"
@@ -130,7 +132,7 @@ def _changes_in(
     histories: Mapping[Path, FileHistory],
     hash_by_uri: Mapping[str, str | None],
 ) -> Iterator[Change]:
-    """Yield each change of a file by the agent, or one that the user reverted."""
+    """Yield each change of a file by the agent, and each that the user undid or discarded."""
     match event["type"]:
         case "item.completed" | "changes.updated":
             for change in _edits_in(event):
@@ -140,7 +142,7 @@ def _changes_in(
                 path = _path(change["uri"])
                 before, after = change.get("sha256Before"), change.get("sha256After")
                 yield path, _version(documents, before), _version(documents, after)
-        case "changes.reviewed" if event["decision"] == "reverted" and event["uri"] in hash_by_uri:
+        case "changes.reviewed" if event["decision"] in _TAKEN_BACK and event["uri"] in hash_by_uri:
             path = _path(event["uri"])
             before, after = (
                 _version(documents, sha256)
@@ -159,7 +161,7 @@ def _changes_in(
 
 
 def _raw_change(documents: Documents, change: plain.FileChange, raw: str) -> Change:
-    """Return a change of bytes, which a command made in its view."""
+    """Return a change of bytes, which a command made in its sandbox."""
     path_on_disk = path_from_uri(change["uri"]) or Path("/")
     # Resolve the folder only: a link stands for itself, not for its target.
     path = real_path(path_on_disk.parent) / path_on_disk.name

@@ -1,4 +1,4 @@
-"""Handlers of `changes/*`: the user reviews the agent's file changes, keeps or undoes them.
+"""Handlers of `changes/*`: the user keeps or undoes changes, or applies or discards isolated ones.
 
 The log records the state of each file at its last review; the texts themselves are blobs. What the
 user changed in between belongs to the user and is never part of a review.
@@ -22,6 +22,7 @@ from oh_daemon.protocol import branches as m
 from oh_daemon.protocol.errors import (
     EditRejectedError,
     InvalidParamsError,
+    InvalidStateError,
     PathOutsideWorkspaceError,
     ToolError,
     UserError,
@@ -34,6 +35,14 @@ from oh_daemon.workspace.hunks import choose_hunks, hunks_of, merge_texts
 from oh_daemon.workspace.paths import path_from_uri
 from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
+Decision = Literal["kept", "undone", "applied", "discarded"]
+_ISOLATED = (
+    "the conversation is isolated; send changes/apply or changes/discard to settle its changes"
+)
+_SHARED = (
+    "the conversation is not isolated, so its changes are applied already; send changes/keep or"
+    " changes/undo to review them"
+)
 _LOST = "its earlier text can no longer be read"
 
 
@@ -54,7 +63,7 @@ class _Review:
     uri: str
     base: str | None
     now: str | None
-    decision: Literal["accepted", "reverted"] | None
+    decision: Decision | None
     remains: FileChange | None = None
     """What is known of the file if a kept text is damaged or gone; both texts are then None."""
     by_command: bool = False
@@ -135,11 +144,9 @@ def _change(documents: Documents, review: _Review) -> FileChange:
     return documents.history.describe(path, review.base, review.now)
 
 
-def _state(
-    documents: Documents, review: _Review
-) -> Literal["pending", "accepted", "reverted", "conflict"]:
+def _state(documents: Documents, review: _Review) -> Literal["pending", "conflict"] | Decision:
     if not review.is_pending:
-        return review.decision or "accepted"
+        return review.decision or "kept"
     if review.remains is not None:
         return "conflict"
     try:
@@ -181,22 +188,20 @@ def changes_diff(changes: AgentChanges, params: m.ChangesDiffParams) -> m.Change
     )
 
 
-def changes_accept(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
-    if changes.isolated is not None:
-        return changes.isolated.land(params)
+def changes_keep(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    _require_shared(changes)
 
     def act(review: _Review, hunks: Collection[m.Hunk]) -> _Review:
         # A file with a lost text can be accepted as a whole: it stays as it is.
         base = review.with_hunks(hunks)
-        return replace(review, base=base, decision="accepted")
+        return replace(review, base=base, decision="kept")
 
     return _settle(changes, params, act)
 
 
-def changes_revert(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+def changes_undo(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    _require_shared(changes)
     require_rest(changes.conversation)
-    if changes.isolated is not None:
-        return changes.isolated.discard(params)
     documents = changes.documents
 
     def act(review: _Review, hunks: Collection[m.Hunk]) -> _Review:
@@ -206,9 +211,28 @@ def changes_revert(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewRes
         path = documents.folders.resolve(review.uri, writing=True)
         change = documents.history.way_back(path, review.now, remaining)
         documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
-        return _Review(review.uri, review.base, remaining, "reverted")
+        return _Review(review.uri, review.base, remaining, "undone")
 
     return _settle(changes, params, act)
+
+
+def changes_apply(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    return _require_isolated(changes).apply(params)
+
+
+def changes_discard(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    return _require_isolated(changes).discard(params)
+
+
+def _require_shared(changes: AgentChanges) -> None:
+    if changes.isolated is not None:
+        raise InvalidStateError(_ISOLATED)
+
+
+def _require_isolated(changes: AgentChanges) -> IsolatedChanges:
+    if changes.isolated is None:
+        raise InvalidStateError(_SHARED)
+    return changes.isolated
 
 
 def _settle(
@@ -242,5 +266,5 @@ def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
         base = now = after.remains.sha256_after
     else:
         base, now = map(documents.history.put, (after.base, after.now))
-    decision = "accepted" if after.decision == "accepted" else "reverted"
+    decision = "kept" if after.decision == "kept" else "undone"
     return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)

@@ -1,4 +1,4 @@
-"""The command line of bubblewrap: which programs may hold a view, and the arguments for one.
+"""The command line of bubblewrap: which programs may hold a sandbox, and the arguments for one.
 
 Pure but for looking at which files exist. Facts about the arguments are from bwrap(1).
 """

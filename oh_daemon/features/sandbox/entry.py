@@ -110,7 +110,7 @@ def _main(how: str, pid: str, folder: str, places: list[str], program: list[str]
         # Who joins a namespace of users has all rights in it; see user_namespaces(7).
         landlock.drop_all_rights()
         landlock.confine(terminals, places)
-        landlock.filter_calls(seccomp.for_view())
+        landlock.filter_calls(seccomp.for_overlay())
         with suppress(OSError):  # A command removed it.
             os.chdir(folder)
 

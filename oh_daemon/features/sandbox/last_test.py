@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_WANTED = ("auto", "view", "landlock", "off")
+_FORM = "2"
+"""Form of the kept result; another one counts as none."""
+_SETTINGS = ("auto", "overlay", "landlock", "off")
 
 
 def last_report(client: Json, environment: Mapping[str, str]) -> dict[str, str] | None:
@@ -37,11 +39,12 @@ def last_report(client: Json, environment: Mapping[str, str]) -> dict[str, str] 
 def level_setting(client: Json, environment: Mapping[str, str]) -> SandboxSetting:
     """Read one setting without the models of all, which take long to import."""
     of_user = _read(user_files(environment)[0])
-    values: Any = (
-        *(client.get("sandbox"), environment.get("OH_DAEMON_SANDBOX"), of_user.get("sandbox")),
-        "auto",
+    values = (
+        *(client.get("sandbox"), environment.get("OH_DAEMON_SANDBOX") or None),
+        *(of_user.get("sandbox"), "auto"),
     )
-    return next(value for value in values if value in _WANTED)
+    setting: Any = next(value for value in values if value is not None)
+    return setting if setting in _SETTINGS else "overlay"  # As `merge_settings` does.
 
 
 def last_rows(environment: Mapping[str, str]) -> Sequence[tuple[str, bool, str, str]] | None:
@@ -58,7 +61,7 @@ def machine(environment: Mapping[str, str]) -> list[str]:
     """Return what a kept result depends on, as far as that can be read in no time."""
     boot = _bytes("/proc/sys/kernel/random/boot_id").decode().strip()
     variables = [environment.get(name, "") for name in ("PATH", "XDG_RUNTIME_DIR")]
-    return [boot, os.uname().release, VERSION, sys.prefix, *variables]
+    return [boot, os.uname().release, VERSION, _FORM, sys.prefix, *variables]
 
 
 def _read(path: str) -> Json:

@@ -1,6 +1,6 @@
-"""What lies in the upper layer of an overlay or is seen in a view: files, folders, marks on them.
+"""The files of an overlay's upper layer, as stored and as seen in a sandbox: content, marks.
 
-What runs in a view may have put anything there, so nothing is trusted: no link is followed, only
+What runs in a sandbox may have put anything there, so nothing is trusted: no link is followed, only
 regular files are opened, and no depth or name is a surprise. Marks of the kernel: overlayfs.rst.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 OPAQUE = "user.overlay.opaque"
 KEPT = "user.overlay.kept"
-"""Ours, and like all in that namespace out of reach for what runs in a view."""
+"""Ours, and like all in that namespace out of reach for what runs in a sandbox."""
 _WHITEOUT, _ORIGIN = "user.overlay.whiteout", "user.overlay.origin"
 PIECE = 1 << 18
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -246,7 +246,7 @@ class _OpenHow(ctypes.Structure):
 
 
 class OverlayFolder:
-    """One folder as the view has it. Raises `OSError`."""
+    """One folder as the sandbox has it. Raises `OSError`."""
 
     def __init__(self, pid: int, folder: Path) -> None:
         """`pid` is that of a process inside."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Tried = tuple[str, bool, str, str]
 """The level of one try, whether it holds, and if not or not well, the cause and its cure."""
-_AUTO = ("view", "landlock")
+_AUTO = ("overlay", "landlock")
 """What `auto` tries, best first."""
 
 
@@ -36,6 +36,6 @@ def report(
 ) -> dict[str, str]:
     """Return what clients are told of what `choose_rows` returned."""
     cause, cure = ("", "") if why is None else rows[why][2:]
-    level = "none" if chosen_index is None else rows[chosen_index][0]
-    level_report = {"level": level, "wanted": setting, "cause": cause, "cure": cure}
+    level = "off" if chosen_index is None else rows[chosen_index][0]
+    level_report = {"level": level, "setting": setting, "cause": cause, "cure": cure}
     return {name: value for name, value in level_report.items() if value}

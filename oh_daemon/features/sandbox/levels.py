@@ -33,14 +33,14 @@ from oh_daemon.workspace.paths import real_path
 if TYPE_CHECKING:
     from oh_daemon.protocol.settings import SandboxSetting
 
-Level = Literal["view", "landlock", "none"]
+Level = Literal["overlay", "landlock", "off"]
 _LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
 _ONE_WALL = (
-    "Landlock of Linux 5.19 or later is missing: in a view, commands can write to named pipes"
+    "Landlock of Linux 5.19 or later is missing: in a sandbox, commands can write to named pipes"
     " outside of it"
 )
-_EMPTY = "{mount} is mounted, so that {place} is empty in a view"
-_FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a view"
+_EMPTY = "{mount} is mounted, so that {place} is empty in a sandbox"
+_FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a sandbox"
 _PATIENCE_S = 5.0
 _FIRST_FREE = 3
 """The descriptor after the standard streams."""
@@ -112,15 +112,15 @@ class Sandbox:
 
     @property
     def overlay(self) -> Trial | None:
-        """Return the try of the view in which commands run, if that is the level."""
-        return self.enforced_by if self.level == "view" else None
+        """Return the try of the sandbox in which commands run, if that is the level."""
+        return self.enforced_by if self.level == "overlay" else None
 
     @property
     def report(self) -> dict[str, str]:
         """Return what clients are told."""
         level_report = {
             "level": self.level,
-            "wanted": self.setting,
+            "setting": self.setting,
             "cause": self.cause,
             "cure": self.cure,
         }
@@ -130,7 +130,7 @@ class Sandbox:
 def choose(setting: SandboxSetting, rows: Sequence[Trial]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
     chosen_index, why = choose_rows(setting, [row.as_tried for row in rows])
-    sandbox = Sandbox(setting, "none", rows)
+    sandbox = Sandbox(setting, "off", rows)
     if chosen_index is not None:
         sandbox = replace(sandbox, level=rows[chosen_index].level, enforced_by=rows[chosen_index])
     return sandbox if why is None else replace(sandbox, cause=rows[why].cause, cure=rows[why].cure)
@@ -138,10 +138,10 @@ def choose(setting: SandboxSetting, rows: Sequence[Trial]) -> Sandbox:
 
 def with_mounts(rows: Sequence[Trial], folders: Sequence[Path]) -> Sequence[Trial]:
     """Return what tries mean where these folders are open, since not all can be covered."""
-    overlay = next((row for row in rows if row.level == "view" and row.is_enforced), None)
+    overlay = next((row for row in rows if row.level == "overlay" and row.is_enforced), None)
     if overlay is None:
         return rows
-    other_rows = (row for row in rows if row.level != "view")
+    other_rows = (row for row in rows if row.level != "overlay")
     places = (*folders, Path.home(), Path(tempfile.gettempdir()))
     mount, hidden_mount = _found_in(mounts(), places)
     if mount is not None:
@@ -186,7 +186,7 @@ def try_levels(
     except (OSError, ToolError) as exc:
         why = f"the levels of the sandbox cannot be tried: {exc}"
         return (
-            Trial("view", is_enforced=False, cause=why),
+            Trial("overlay", is_enforced=False, cause=why),
             Trial("landlock", is_enforced=False, cause=why),
         )
 
@@ -206,20 +206,20 @@ def _try_overlays(
 ) -> Iterator[Trial]:
     """Yield the tries up to the first that holds."""
     if not seccomp.is_known():
-        yield Trial("view", is_enforced=False, cause="there is no filter for this processor")
+        yield Trial("overlay", is_enforced=False, cause="there is no filter for this processor")
         return
     if not programs:
         failure = why_no_overlay("", facts_for(None))
-        yield Trial("view", is_enforced=False, cause=failure.cause, cure=failure.cure)
+        yield Trial("overlay", is_enforced=False, cause=failure.cause, cure=failure.cure)
     for program in programs:
         for place, lasts in where:
             failure = trial.try_overlay(program, place)
             if failure is None:
                 notes = ("" if lasts else _LASTS_NOT, _second_wall())
                 cause = "; ".join(filter(None, notes))
-                yield Trial("view", True, program, place, lasts, cause)
+                yield Trial("overlay", True, program, place, lasts, cause)
                 return
-            yield Trial("view", False, program, place, lasts, failure.cause, failure.cure)
+            yield Trial("overlay", False, program, place, lasts, failure.cause, failure.cure)
             if not failure.is_of_place:
                 break
 
@@ -248,7 +248,7 @@ class _TrialRunner:
         return Trial("landlock", is_enforced=False, cause=failure.cause, cure=failure.cure)
 
     def try_overlay(self, program: Path, place: Path) -> SandboxFailure | None:
-        """Try a view with its layers at `place`."""
+        """Try a sandbox with its layers at `place`."""
         with ExitStack() as stack:
             try:
                 scratch = _scratch(stack, private_folder(place))
@@ -312,7 +312,7 @@ class _TrialProcess:
 
 
 def _scratch(stack: ExitStack, place: Path) -> Path:
-    """Make a folder that is held like a view's, so that nobody sweeps it away meanwhile."""
+    """Make a folder that is held like a sandbox's, so that nobody sweeps it away meanwhile."""
     folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
     stack.callback(remove, folder)
     stack.callback(os.close, own_folder(folder))

@@ -1,6 +1,6 @@
-"""Serves the daemon from within a view's namespaces, until these end or the layers fill the disk.
+"""Serves the daemon from inside a sandbox's namespaces until they end or the disk is nearly full.
 
-It runs by file path, as a child of the daemon. `_MonitorProcess` in `view` is its only client: a
+It runs by file path, as a child of the daemon. `_MonitorProcess` in `overlay` is its only client: a
 request is four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an
 error.
 """
@@ -36,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class DiskSpace:
-    """What the layers of a view leave free on their disk."""
+    """What the layers of a sandbox leave free on their disk."""
 
     def __init__(self, place: bytes, reserve: int) -> None:
         """The layers lie in `place`; other programs should find `reserve` bytes free."""
@@ -123,10 +123,10 @@ def serve(
     empty: bytes,
     places: list[bytes],
 ) -> None:
-    """Serve until the daemon hangs up or the view has ended; end it when it fills the disk.
+    """Serve until the daemon hangs up or the sandbox has ended; end it when it fills the disk.
 
     `mounts` comes with the places to cover, each with what it depends on; `socket` with a family
-    and a port, for a TCP socket of the view's network, bound unless the port is 0.
+    and a port, for a TCP socket of the sandbox's network, bound unless the port is 0.
     """
     descriptor = os.pidfd_open(pid)
     links = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -166,7 +166,7 @@ def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
 
 
 class Covers:
-    """The mounts over secrets in one view, of which only those are unmounted that it knows.
+    """The mounts over secrets in one sandbox, of which only those are unmounted that it knows.
 
     Commands can put a link under every name in a layer, and exchange it at any moment. So each
     place is opened part by part from the root of its layer, as RESOLVE_NO_SYMLINKS of openat2(2)
@@ -177,9 +177,10 @@ class Covers:
     def __init__(
         self, own: int, layers: list[bytes], empty: bytes, original: os.stat_result
     ) -> None:
-        """`own` is `/proc/self`, opened outside: that of the view does not know this process.
+        """`own` is `/proc/self`, opened outside: that of the sandbox does not know this process.
 
-        Raises `OSError`, also if a layer or the empty file is not what the view was started with.
+        Raises `OSError`, also if a layer or the empty file is not what the sandbox was started
+        with.
         """
         self._own = own
         # mount(2) and umount2(2) take a path; from here, that of a descriptor is its number.

@@ -1,7 +1,8 @@
-"""What a view is made from: the folders it covers, and what of this machine it has to work round.
+"""Plans the mounts of a sandbox: the folders it covers, and the limits of this machine.
 
-What commands add to caches lasts, in one folder per user and cache, which all views share. Where
-the user has an own cache, which is never written, that folder is a layer over it, for one view.
+What commands add to caches lasts, in one folder per user and cache, which all sandboxes share.
+Where the user has an own cache, which is never written, that folder is a layer over it, for one
+sandbox.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _N_PARTS_OF_SYSTEM = 2
 
 @dataclass(frozen=True, slots=True)
 class SandboxMounts:
-    """What a view is made from."""
+    """What a sandbox is made from."""
 
     program: Path
     """A bubblewrap that can mount overlays."""
@@ -62,7 +63,7 @@ class SandboxMounts:
     """Real paths of other folders that can be written to, whose changes never land."""
     hidden_places: Sequence[Path] = ()
     caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Real paths of folders, by names of their own, whose changes last for the user's views."""
+    """Real paths of folders, by names of their own, whose changes last for the user's sandboxes."""
     masks: SecretCovers | None = None
     """Finds what may hold secrets; without, nothing is covered."""
     fixed: Sequence[Path] = ()
@@ -95,17 +96,17 @@ def cache_places(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[s
 def mounts_of(
     sandbox_mounts: SandboxMounts, place: Path, shells: ShellPlace, stack: ExitStack
 ) -> tuple[Mounts, Sequence[Path], frozenset[Path]]:
-    """Return what a view with its layers in `place` sees, and what it covers but for caches.
+    """Return what a sandbox with its layers in `place` sees, and what it covers but for caches.
 
-    The third part is the secrets that a lower layer hides for as long as the view lives. `stack`
-    gives back what no other view can use meanwhile.
+    The third part is the secrets that a lower layer hides for as long as the sandbox lives. `stack`
+    gives back what no other sandbox can use meanwhile.
     """
     empty = empty_file(place)
     empty.touch(0o444)
     parts = _Parts()
     layers = [*_layers(sandbox_mounts, place, parts)]
-    # What is mounted above a layer is not hidden by one, and the state of the daemon has the view's
-    # own files, which are mounted there.
+    # What is mounted above a layer is not hidden by one, and the state of the daemon has the
+    # sandbox's own files, which are mounted there.
     mounted = [place, *parts.visible]
     secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mounted)]
     layers, masked = _with_masks(layers, secrets, sandbox_mounts.folders, place)
@@ -120,7 +121,7 @@ def mounts_of(
         visible=parts.visible,
         shared={at: _as_lasting(source) for at, source in caches.items() if at not in own},
         hidden=[*sandbox_mounts.hidden_places, *folders],
-        # Nothing inside can move away what is mounted in the folder of all views.
+        # Nothing inside can move away what is mounted in the folder of all sandboxes.
         covered=[*unmasked(sandbox_mounts.covered_places(), masked), place.parent, *single],
         empty=empty,
         readable=[shells.spool, empty, *sandbox_mounts.fixed, *parts.needed_places],
@@ -198,12 +199,12 @@ def _with_masks(
         shutil.rmtree(masks, ignore_errors=True)
         masks.mkdir(mode=0o700, parents=True)
         masked |= {path for path in inside if _mask(layer.place, masks, path)}
-        result.append(replace(layer, below=[*(layer.lower or [layer.place]), masks]))
+        result.append(replace(layer, lower=[*(layer.lower or [layer.place]), masks]))
     return result, frozenset(masked)
 
 
 def mask_place(place: Path) -> Path:
-    """Return the folder for the layers that hide secrets in a view. Raises `OSError`."""
+    """Return the folder for the layers that hide secrets in a sandbox. Raises `OSError`."""
     return mask_folder() / _name_of(place)
 
 
@@ -248,7 +249,7 @@ def _caches(mounts: SandboxMounts, place: Path, visible: Sequence[Path]) -> Mapp
 
 
 def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> OverlayMount:
-    """Return the layer over a cache; if another view uses the lasting one, one of its own."""
+    """Return the layer over a cache; if another sandbox uses the lasting one, one of its own."""
     source, own = _as_lasting(store), place / f"cache-{store.name}"
     try:
         stack.callback(os.close, lock_folder(store))
@@ -265,7 +266,7 @@ def _as_lasting(store: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a view has in the place of folders that it cannot cover."""
+    """What a sandbox has in the place of folders that it cannot cover."""
 
     layered_places: list[Path] = field(default_factory=list[Path])
     """Folders that can be covered."""

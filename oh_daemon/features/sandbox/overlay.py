@@ -1,4 +1,4 @@
-"""A view: the namespaces in which a conversation's commands run, and the layers of their changes.
+"""An overlay: the namespaces of a conversation's commands, and the layers with their changes.
 
 Below lies the disk, on top an empty layer that takes each change; paths are the same as outside. It
 starts with the first program. Of the files in the layers only the kernel and `changes` know.
@@ -54,7 +54,7 @@ _MOUNT = (
 
 
 class SandboxNetwork(Protocol):
-    """What connects a view's network, which has nothing but itself, with hosts."""
+    """What connects a sandbox's network, which has nothing but itself, with hosts."""
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -67,11 +67,11 @@ class SandboxNetwork(Protocol):
         ...
 
     def begin(self, overlay: OverlaySandbox) -> None:
-        """The view has started. Raises `OSError`."""
+        """The sandbox has started. Raises `OSError`."""
         ...
 
     def end(self) -> None:
-        """The view has ended."""
+        """The sandbox has ended."""
         ...
 
 
@@ -87,9 +87,9 @@ class OverlaySandbox:
         *,
         outlives: bool = False,
     ) -> None:
-        """`place` is a folder of its own, outside all that the view can change.
+        """`place` is a folder of its own, outside all that the sandbox can change.
 
-        If it `outlives` the view, the next one at the same place goes on with its layers.
+        If it `outlives` the sandbox, the next one at the same place goes on with its layers.
         """
         self._host = host
         self._network = network
@@ -99,7 +99,7 @@ class OverlaySandbox:
         self._lock = threading.Lock()
         self._open = ExitStack()
         self._ownership: int | None = None
-        """What keeps the place from being swept away, if that does not outlive the view."""
+        """What keeps the place from being swept away, if that does not outlive the sandbox."""
         self._monitor: _MonitorProcess | None = None
         self._overlays: Sequence[Path] = ()
         """What the last run covers, but for caches."""
@@ -141,7 +141,7 @@ class OverlaySandbox:
         return upper_of(self._mounts, self._place, folder)
 
     def inside(self, folder: Path) -> OverlayFolder:
-        """Return the way to write into the view below an open folder, once it has started."""
+        """Return the way to write into the sandbox below an open folder, once it has started."""
         return OverlayFolder(self.spawner.root or 0, folder)
 
     def start(self) -> int:
@@ -151,7 +151,7 @@ class OverlaySandbox:
         words = (sys.executable, "-I", "-S", "-c", "")
         self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S)
         if (root := self.spawner.root) is None:
-            raise ToolError("the view has ended; try again")
+            raise ToolError("the sandbox has ended; try again")
         note_holder(self._place, root, self._writable)
         self._marked_root = root
         return root
@@ -164,7 +164,7 @@ class OverlaySandbox:
             return descriptor
         # The number may be another process's by now, and the folder the disk's.
         os.close(descriptor)
-        raise ToolError("the view has just ended; try again")
+        raise ToolError("the sandbox has just ended; try again")
 
     @property
     def is_asking(self) -> bool:
@@ -178,7 +178,7 @@ class OverlaySandbox:
         """
         with self._lock:
             if self._monitor is None:
-                raise OSError(errno.ENETDOWN, "the view has ended")
+                raise OSError(errno.ENETDOWN, "the sandbox has ended")
             return self._monitor.socket(family, port)
 
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
@@ -282,13 +282,13 @@ class OverlaySandbox:
             process = self._host.spawn(words, cwd=Path("/"), env=env, fds=[lock, None, None])
             if process.wait(_PATIENCE_S) is None:
                 process.kill_tree(0)
-                raise ToolError("another process has this view open; close it there")
+                raise ToolError("another process has this sandbox open; close it there")
             on_failure.pop_all()
         return lock
 
 
 class _MonitorProcess:
-    """The process that acts in the namespaces of one run of a view."""
+    """The process that acts in the namespaces of one run of a sandbox."""
 
     def __init__(
         self, host: Spawner, root: int, reserve: int, empty: Path, places: Sequence[Path]
@@ -323,7 +323,7 @@ class _MonitorProcess:
         self._socket.sendall(len(request).to_bytes(4, "big") + request)
 
     def close(self) -> str:
-        """Return why it has ended the view, if it has."""
+        """Return why it has ended the sandbox, if it has."""
         self._socket.close()
         code = self._process.wait(_PATIENCE_S)
         return too_full(self._reserve) if code == keeper.FULL else ""
@@ -335,4 +335,4 @@ class _MonitorProcess:
             answer = b""
         if answer != b"\0":
             why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
-            raise ToolError(f"the view of the commands cannot be brought up to date: {why}")
+            raise ToolError(f"the sandbox of the commands cannot be brought up to date: {why}")

@@ -1,8 +1,8 @@
 """Takes names out of a layer, so that the disk is seen there again.
 
-A running view keeps what its processes hold: of such a file it would show the removed content for
-ever, or fail with ESTALE. So files go through the mount first, folders that the disk has stay, and
-what is in use is made equal to the disk instead.
+A running sandbox keeps what its processes hold: of such a file it would show the removed content
+for ever, or fail with ESTALE. So files go through the mount first, folders that the disk has stay,
+and what is in use is made equal to the disk instead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def take_out(
     """Remove names from the layer; `OverlaySandbox.refresh` must follow. Raises `OSError`.
 
     A tree that the disk does not have goes as a whole. A folder that both have loses its marks and
-    its mode, what else is in it stays. `processes` is None when nothing runs in the view.
+    its mode, what else is in it stays. `processes` is None when nothing runs in the sandbox.
     """
     with ExitStack() as stack:
         layer, disk = (
@@ -83,7 +83,7 @@ def _deepest_first(names: Iterable[str]) -> list[str]:
 
 
 class _Removal:
-    """One run of `take_out`, on open folders: `mount` is the view's own, if there is one."""
+    """One run of `take_out`, on open folders: `mount` is the sandbox's own, if there is one."""
 
     def __init__(
         self, layer: int, disk: int, mount: int | None, trash: Path, targets: Collection[str]
@@ -114,7 +114,7 @@ class _Removal:
         return not is_folder(own) or has(self._layer, name, is_made)
 
     def make_equal(self, name: str) -> None:
-        """Give the view what the disk has, through its mount."""
+        """Give the sandbox what the disk has, through its mount."""
         if self._mount is None:
             return
         own, lower = self._both(name)
@@ -223,7 +223,7 @@ def _match_mode(root: int, name: str, lower: os.stat_result) -> None:
 
 
 def _unlink(mount: int, name: str) -> None:
-    """Let a running view forget a name; a folder only when it is empty."""
+    """Let a running sandbox forget a name; a folder only when it is empty."""
     with suppress(OSError), holding(mount, name) as (folder, last):
         try:
             os.unlink(last, dir_fd=folder)

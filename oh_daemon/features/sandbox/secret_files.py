@@ -1,7 +1,7 @@
-"""The files that a view covers since they may hold secrets: nothing in it can read or change them.
+"""Finds the files that may hold secrets, which a sandbox covers: nothing in it can read them.
 
-What git tracks is no secret, else a repository would look changed in a view. What was covered once
-stays so while the view lives: a command could have git track a file just to see it.
+What git tracks is no secret, else a repository would look changed in a sandbox. What was covered
+once stays so while the sandbox lives: a command could have git track a file just to see it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MAX_IN_FOLDER = 10_000
 NEEDED = tuple(
     Path(path).resolve() for path in (sys.prefix, sys.base_prefix, Path(__file__).parents[2])
 )
-"""Without these, nothing starts in a view."""
+"""Without these, nothing starts in a sandbox."""
 
 
 class SecretCovers:
-    """The places to cover in one view. Safe from any thread."""
+    """The places to cover in one sandbox. Safe from any thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The folder of a view: who uses it, how it is removed, and how much what runs in a view may take.
+"""The folder of a sandbox: who uses it, how it is removed, and its limits of disk and processes.
 
 Two locks hold it, which end with their processes: on the folder the daemon's, from before anything
 lies in it, and on a file that of what runs. A tree in it may have any depth, and folders any mode.
@@ -33,7 +33,7 @@ LOCK = "lock"
 KEPT = "kept-"
 """How the names of places begin whose layers outlive the daemon."""
 CACHES = "caches"
-"""The name, beside those of views, of the folder with the layers of caches, which last."""
+"""The name, beside those of sandboxes, of the folder with the layers of caches, which last."""
 MAX_PROCESSES = 4096
 _NEVER_USED_AGAIN = 300
 """So many numbers of processes; RESERVED_PIDS of kernel/pid.c."""
@@ -66,7 +66,7 @@ def lock_folder(place: Path) -> int:
 
 
 def sweep(places: Path) -> None:
-    """Remove the views of daemons that were killed, except those that outlive them."""
+    """Remove the sandboxes of daemons that were killed, except those that outlive them."""
     with suppress(FileNotFoundError):
         for place in places.iterdir():
             if place.name == CACHES or place.name.startswith(KEPT):
@@ -78,7 +78,7 @@ def sweep(places: Path) -> None:
 
 
 def remove(place: Path) -> None:
-    """Remove a view's folder, with what commands left in it."""
+    """Remove a sandbox's folder, with what commands left in it."""
     trash = place.with_name(f"{place.name}-gone")
     with suppress(OSError), open_folder(place.parent) as parent, ExitStack() as locks:
         locks.callback(os.close, own_folder(trash))
@@ -86,7 +86,7 @@ def remove(place: Path) -> None:
 
 
 def holder(place: Path) -> tuple[int, Sequence[str]] | None:
-    """Return the number of process 1 of the view that runs at a place, if one does.
+    """Return the number of process 1 of the sandbox that runs at a place, if one does.
 
     The second part is the folders where commands in it can write.
     """
@@ -165,7 +165,7 @@ def _move(folder: int, name: str, heap: int, new: str) -> None:
 
 
 def limit(root: int, place: Path, reserve: int) -> None:
-    """Limit what runs in a view with its layers in `place`, and all that it will start.
+    """Limit what runs in a sandbox with its layers in `place`, and all that it will start.
 
     Processes are counted for each user namespace since Linux 5.14; before, with the user's others.
     Of root's, the kernel lets any number be, since it asks who they are outside (kernel/fork.c);
@@ -186,7 +186,7 @@ def _lower(pid: int, what: int, limit: int) -> None:
 
 
 def n_numbers() -> int:
-    """Return where the numbers of processes in a view end; 0 where the kernel has no such limit."""
+    """Return the highest process id in a sandbox; 0 if the kernel has no such limit."""
     match = re.match(r"(\d+)\.(\d+)", os.uname().release)
     has_limit = match is not None and (int(match[1]), int(match[2])) >= (6, 14)
     return MAX_PROCESSES + _NEVER_USED_AGAIN if has_limit else 0
@@ -201,7 +201,7 @@ def reserve_in(place: Path) -> int:
 
 
 def too_full(reserve: int) -> str:
-    """Return what the model is told of a view that was ended for that."""
+    """Return what the model is told of a sandbox that was ended for that."""
     return (
         "The sandbox was ended, with all that ran in it: what was written there left less than"
         f" {reserve >> 20:,} MiB of the disk to other programs. It is still there. Delete with rm"

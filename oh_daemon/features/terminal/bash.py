@@ -151,7 +151,7 @@ class Bash:
             self._pty.prepare()
             self._command = self.last = command
             os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
-            os.write(self._control, render_command(file, command.mark, lends=bool(variables)))
+            os.write(self._control, render_command(file, command.mark, exposes=bool(variables)))
             if variables:
                 os.write(self._reports, render_exposed(variables))
 

@@ -79,7 +79,7 @@ class Shells:
         reader: Sequence[str] = (),
         on_job_end: Callable[[], object] = bool,
     ) -> None:
-        """With a `view`, shells start in there, and beside the daemon only when that is asked.
+        """With a `overlay`, shells start in there, and beside the daemon only when that is asked.
 
         `reader` are the words before a shell that can change nothing. `on_job_end` is called on the
         reader thread of a shell when a command ends that nobody waits for.
@@ -93,7 +93,7 @@ class Shells:
         self._place: ShellPlace | None = None
         self._shells: dict[str, Bash] = {}
         self._outside: set[str] = set()
-        """The names of the shells that are not in the view, though there is one."""
+        """The names of the shells that are not in the sandbox, though there is one."""
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
         self._loss = ""
@@ -131,7 +131,7 @@ class Shells:
             return name, self._shells[name]
 
     def open_apart(self, folder_of: str) -> tuple[str, Bash]:
-        """Start a shell in the view for one command that gets secrets; return its name too.
+        """Start a shell in the sandbox for one command that gets secrets; return its name too.
 
         Nothing of what ran there before sees it or is its parent. It starts in the folder of that
         other shell.
@@ -213,26 +213,26 @@ class Shells:
 
     @property
     def are_sandboxed(self) -> bool:
-        """Whether they are in a view, unless one is wanted outside."""
+        """Whether they are in a sandbox, unless one is wanted outside."""
         return self._view is not None
 
     @property
-    def level(self) -> Literal["view", "landlock", "none"]:
+    def level(self) -> Literal["overlay", "landlock", "off"]:
         """What holds them."""
-        return "view" if self._view is not None else "landlock" if self._reader else "none"
+        return "overlay" if self._view is not None else "landlock" if self._reader else "off"
 
     def take_why_ended(self) -> str:
-        """Return once why all in the view was ended, if what ran there is the reason; else ""."""
+        """Return once why the sandbox was ended, if a command in it is the reason; otherwise ""."""
         return self._view.take_why_ended() if self._view else ""
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for a command in front in one of the shells in the view."""
+        """Whether somebody waits for a command in front in one of the shells in the sandbox."""
         return any(not command.is_job for command in self._running_commands())
 
     @property
     def jobs(self) -> frozenset[bytes]:
-        """The marks of the commands in the view that run in the background."""
+        """The marks of the commands in the sandbox that run in the background."""
         return frozenset(command.mark for command in self._running_commands() if command.is_job)
 
     def _running_commands(self) -> Iterator[ShellCommand]:
@@ -243,7 +243,7 @@ class Shells:
 
     @property
     def is_running(self) -> bool:
-        """Whether a command runs in one of the shells in the view."""
+        """Whether a command runs in one of the shells in the sandbox."""
         return any(True for _ in self._running_commands())
 
     def free_name(self) -> str:

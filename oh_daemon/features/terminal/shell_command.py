@@ -193,7 +193,7 @@ _RUN = r"\builtin . {file} <&240 240>&- 241>&-"
 # A subshell takes the secrets with it when it ends, whatever the command did to keep them. They
 # come by the socket, since a line that held them would be seen by traps, `jobs` and the history;
 # and traps and traces of earlier commands are off before they are read.
-_RUN_LENT = rf"({{{{ \__oh_lend $?; }}}} 2>/dev/null; {_RUN})"
+_RUN_WITH_SECRETS = rf"({{{{ \__oh_lend $?; }}}} 2>/dev/null; {_RUN})"
 _REPORT = r"""; {{ \__oh_quiet $?; }} 2>/dev/null
 {{ \__oh_done $? {mark}; }} 2>/dev/null
 """
@@ -238,12 +238,12 @@ def error_prefix(scratch: Path) -> str:
     return f"bash: {scratch / _COMMAND}: "
 
 
-def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:
+def render_command(file: Path, mark: bytes, *, exposes: bool) -> bytes:
     """Return lines that source `file` and report its end by `mark`.
 
-    With `lends` they wait for `render_exposed` on the socket for reports.
+    With `exposes` they wait for `render_exposed` on the socket for reports.
     """
-    lines = (_RUN_LENT if lends else _RUN) + _REPORT
+    lines = (_RUN_WITH_SECRETS if exposes else _RUN) + _REPORT
     return lines.format(file=shlex.quote(str(file)), mark=mark.decode()).encode()
 
 

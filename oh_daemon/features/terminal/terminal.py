@@ -60,8 +60,8 @@ a command that takes longer stays alive. To go on with it set is_input and give 
 key, C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
 background starts a server or a watcher in a terminal of its own and returns after a second.
 terminal_id names a shell, "main" by default; each runs one command at a time.
-A secret that the user lent is a variable of each command that names it, and of no other; each asks.
-There is no pager, editor or password prompt: use options like --yes and -m.
+A secret that the user exposed is a variable of each command that names it, and of no other; each
+asks. There is no pager, editor or password prompt: use options like --yes and -m.
 Examples: {{"command": "npm run dev", "background": true}}
 {{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
 
@@ -96,8 +96,8 @@ is its own: HTTP goes through the proxy in the environment, the user is asked ab
 the result says which were refused.
 What commands change in the workspace is shown to the user, and kept if he agrees; the result says \
 what was. Changes elsewhere are lost; what git ignores stays in the sandbox. Files with secrets \
-that git does not track, such as .env, keys and credentials, are empty there: ask the user to lend \
-a secret, or to name the file in the setting sandboxReads.
+that git does not track, such as .env, keys and credentials, are empty there: ask the user to \
+expose a secret, or to name the file in the setting sandboxReads.
 git: commits, branches, stashes and what is staged are kept with all files of a command, or not at \
 all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
 _NEEDS_OUTSIDE = re.compile(
@@ -156,7 +156,7 @@ class BeforeRun(Protocol):
     """Called before each command; returns a note for the model."""
 
     def __call__(self, command: str, *, is_outside: bool) -> str | None:
-        """`is_outside` is whether the command runs beside a view."""
+        """`is_outside` is whether the command runs beside a sandbox."""
         ...
 
 
@@ -294,7 +294,7 @@ class TerminalTool:
         return unsaved_note, "\n".join(("[the command before]", *filter(None, before), "[now]"))
 
     def _secret_names(self, args: Json) -> tuple[str, ...]:
-        """Return the lent secrets that a command gets; text typed into a program gets none."""
+        """Return the exposed secrets that a command gets; text typed into a program gets none."""
         return () if args.get("is_input") else self._secrets.named_in(args["command"])
 
     def _terminal_id(self, args: Json) -> str:

@@ -40,8 +40,8 @@ class PatchedFile:
     """A file of the patch; the lines are None for a binary file."""
 
     path: str
-    n_added: int | None
-    n_deleted: int | None
+    added: int | None
+    deleted: int | None
 
 
 @dataclass(frozen=True, slots=True)

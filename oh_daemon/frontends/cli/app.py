@@ -195,14 +195,14 @@ def log_out(
 
 @app.command()
 def demo(
-    target_folder: Annotated[
+    folder: Annotated[
         Path | None, typer.Option(help="Keep the project, in this new folder.")
     ] = None,
 ) -> int:
     """Watch the daemon fix a failing test. This command acts as the editor of a small project."""
     from oh_daemon.frontends.cli.demo import run_demo  # noqa: PLC0415
 
-    return run_demo(target_folder)
+    return run_demo(folder)
 
 
 @app.command("list")
@@ -297,7 +297,7 @@ def roll_back(
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
 
 
-@app.command("land")
+@app.command("apply")
 def apply_changes(
     conversation: Id,
     files: Annotated[
@@ -344,7 +344,7 @@ def sandbox(
         list[str] | None, typer.Argument(help="The command and its arguments, after `--`.")
     ] = None,
     level: Annotated[
-        Literal["view", "landlock", "none"] | None,
+        Literal["overlay", "landlock", "off"] | None,
         typer.Option(help="What must hold it; default: the best level that this machine has."),
     ] = None,
     folder: Annotated[

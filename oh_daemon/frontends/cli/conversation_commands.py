@@ -112,7 +112,7 @@ def run_apply(
     folder: Path, start_of_id: str, files: Sequence[Path], *, discards: bool, is_dry: bool
 ) -> int:
     """Land or discard these files, or all; return the exit code."""
-    with at_rest(folder, start_of_id, "oh-daemon land") as open_conversation:
+    with at_rest(folder, start_of_id, "oh-daemon apply") as open_conversation:
         if open_conversation.isolated_changes is None:
             raise InvalidStateError("that conversation is not isolated: nothing of it waits")
         if is_dry:
@@ -123,10 +123,10 @@ def run_apply(
         act = (
             open_conversation.isolated_changes.discard
             if discards
-            else open_conversation.isolated_changes.land
+            else open_conversation.isolated_changes.apply
         )
         result = act(params)
-    _print(review_lines(result, folder, "discarded" if discards else "landed"))
+    _print(review_lines(result, folder, "discarded" if discards else "applied"))
     return LEFT_SOME if result.conflicts else DONE
 
 
@@ -146,7 +146,7 @@ def waiting_lines(changes: ChangesListResult, folder: Path) -> Iterator[str]:
         yield f"{file.op} {_name(file.uri, folder)}{counts}{clash}"
     for change in changes.git or ():
         yield change.title
-    for uri, why in (changes.left_out or {}).items():
+    for uri, why in (changes.omitted or {}).items():
         yield f"cannot land: {_name(uri, folder)}: {why}"
 
 

@@ -30,7 +30,7 @@ from oh_daemon.system.spawner import Spawner
 
 _NO_MODEL = (
     "no model: run `oh-daemon login`, or `export ANTHROPIC_API_KEY=...` with your key, or that of "
-    "another provider, or set `model` in {file}; `demo` is a script. An editor can also lend a key"
+    "another provider, or set `model` in {file}; `demo` is a script. An editor can expose one, too"
 )
 _STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 

@@ -131,7 +131,7 @@ def run_headless(request: RunRequest, at_end: Callable[[Ended], int] = lambda en
         code = watch.show(user, as_json=request.as_json)
         control.answer_apply_prompts()
         if open_conversation.isolated_changes is not None:
-            how = f"oh-daemon land {open_conversation.id[:12]}"
+            how = f"oh-daemon apply {open_conversation.id[:12]}"
             for words in lines_at_end(
                 open_conversation.isolated_changes.list(), request.workspace, how
             ):

@@ -52,7 +52,7 @@ MaxSteps = Annotated[int | None, typer.Option(min=1, help="Limit of model calls.
 MaxCost = Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")]
 Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")]
 IsIsolated = Annotated[
-    bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
+    bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon apply` does that.")
 ]
 On = Annotated[str, typer.Option(metavar="TARGET", help="Work there, as `oh-daemon remote` does.")]
 Program = Annotated[str, typer.Option(help="With --on: the daemon there.")]

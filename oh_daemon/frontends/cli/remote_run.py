@@ -120,7 +120,7 @@ def _run(
 def _say_what_waits(request: RunRequest, control: DeskThere, folder: Path) -> None:
     if request.isolated:
         changes = ChangesListResult.model_validate(control.ask("changes/list"))
-        for words in lines_at_end(changes, folder, f"there: oh-daemon land {control.id[:12]}"):
+        for words in lines_at_end(changes, folder, f"there: oh-daemon apply {control.id[:12]}"):
             print_line(words)
 
 

@@ -113,7 +113,7 @@ def run_resolve(request: ResolveRequest) -> int:
             on_signals(signal.default_int_handler)
             return job.end(ending)
 
-        sandbox = "off" if request.boundary else "view"
+        sandbox = "off" if request.boundary else "overlay"
         run = Run(
             task=job.task,
             workspace=tree.place,
@@ -134,11 +134,11 @@ def _require_boundary(request: ResolveRequest) -> None:
     """Raises `InvalidStateError` unless something holds what runs without a question."""
     if request.boundary is not None:
         return
-    sandbox = SelfTest(os.environ).sandbox("view", [request.repository])
-    if sandbox.level != "view":
+    sandbox = SelfTest(os.environ).sandbox("overlay", [request.repository])
+    if sandbox.level != "overlay":
         raise InvalidStateError(
-            f"nobody is asked here, so commands need a view, and there is none: {sandbox.cause}; "
-            "inside a container or virtual machine of its own, with nothing in it that must not "
+            f"nobody is asked here, so commands need a sandbox, and there is none: {sandbox.cause};"
+            " inside a container or virtual machine of its own, with nothing in it that must not "
             "be lost or read, say so: --sandbox off --boundary container"
         )
 
@@ -206,7 +206,7 @@ class _Job:
             "issue": {"number": self.issue.number, "url": self.issue.url},
             "check": check and {"command": check.command, "exitCode": check.exit_code},
             "changes": [asdict(change) for change in changes],
-            "sandbox": "off" if self.request.boundary else "view",
+            "sandbox": "off" if self.request.boundary else "overlay",
             "boundary": self.request.boundary,
             **_work(ending),
         }
@@ -301,7 +301,7 @@ def _body(issue: Issue, report: Json, summary: str, check: CheckResult | None) -
     stops = "".join(f"- {one_line(stop)}\n" for stop in report["stops"])
     lines = [sum(each[name] or 0 for each in report["changes"]) for name in ("added", "deleted")]
     cost = report["costUsd"]
-    boundary = f"a {report['boundary']}, says who ran it" if report["boundary"] else "a view"
+    boundary = f"a {report['boundary']}, says who ran it" if report["boundary"] else "a sandbox"
     check_line = "- Not checked by a command"
     if check is not None:
         how = "passed" if check.exit_code == 0 else "did not pass"

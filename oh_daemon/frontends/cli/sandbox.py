@@ -50,7 +50,9 @@ def level_lines(folder: Path) -> Iterator[tuple[str, str]]:
 def _lines_of(rows: Iterable[Trial]) -> Iterator[tuple[str, str]]:
     """Yield a mark and a line for each try."""
     for row in rows:
-        what = {"view": "commands run in a view", "landlock": "commands run read-only"}[row.level]
+        what = {"overlay": "commands run in a sandbox", "landlock": "commands run read-only"}[
+            row.level
+        ]
         by = f" ({row.program})" if row.program else ""
         if row.is_enforced:
             where = f", layers in {row.place}" if row.place else ""
@@ -66,7 +68,7 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
 
     Without a level, the best one counts that holds.
     """
-    rows = _rows(folder) if level != "none" else [Trial("none", is_enforced=True)]
+    rows = _rows(folder) if level != "off" else [Trial("off", is_enforced=True)]
     level_row = next((row for row in rows if row.is_enforced and level in {None, row.level}), None)
     if level_row is None:
         for mark, text in _lines_of(row for row in rows if level in {None, row.level}):
@@ -76,7 +78,7 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
     # A person's programs need this of the environment, which the agent's do without.
     if sys.stdin.isatty() and (terminal := os.environ.get("TERM")):
         env["TERM"] = terminal
-    if level_row.level == "view":
+    if level_row.level == "overlay":
         return _run_in_overlay(level_row, folder, command, env)
     words = landlock.words() if level_row.level == "landlock" else []
     return run_attached([*words, *command], cwd=folder, env=env)
@@ -92,7 +94,7 @@ def _run_in_overlay(
     level_row: Trial, folder: Path, command: Sequence[str], env: Mapping[str, str]
 ) -> int:
     if level_row.program is None or level_row.place is None:
-        raise ToolError("the self-test did not say what makes a view")
+        raise ToolError("the self-test did not say what makes a sandbox")
     place = Path(tempfile.mkdtemp(prefix="command-", dir=level_row.place))
     with closing(Spawner()) as host:
         own, home = Places(os.environ).private, Path.home().resolve()
@@ -131,7 +133,7 @@ def join_overlay(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     """Run the command, by default the user's shell, and return its exit code."""
     summary = _summary(folder, start_of_id)
     words = command or [os.environ.get("SHELL") or "bash"]
-    # What runs in the view can read the variables of this shell.
+    # What runs in the sandbox can read the variables of this shell.
     environment = clean_env(os.environ)
     env = {name: value for name, value in os.environ.items() if name in environment}
     folders = [real_path(path) for path in paths_from_uris(summary["folders"])]
@@ -171,12 +173,12 @@ def _mounted_view(
     words: Sequence[str],
     env: Mapping[str, str],
 ) -> int:
-    """Run the command in a view on the layers that no daemon has mounted."""
+    """Run the command in a sandbox on the layers that no daemon has mounted."""
     with closing(Spawner()) as host:
         rows = try_levels(host, state_folder, os.environ)
         program = next((row.program for row in rows if row.is_enforced and row.program), None)
         if program is None:
-            raise ToolError("there is no view on this machine now; `oh-daemon doctor` says why")
+            raise ToolError("there is no sandbox on this machine now; `oh-daemon doctor` says why")
         ground = mounts_of(program, folders, Path.home())
         with closing(OverlaySandbox(host, ground, place, outlives=True)) as view:
             return run_relayed(view.spawner, words, cwd=folders[0], env=env)

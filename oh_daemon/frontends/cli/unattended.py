@@ -21,7 +21,7 @@ from oh_daemon.frontends.cli.options import (
 from oh_daemon.protocol.errors import InvalidParamsError
 
 Sandbox = Annotated[
-    Literal["view", "off"], typer.Option(help="`off` needs a boundary of your own.")
+    Literal["overlay", "off"], typer.Option(help="`off` needs a boundary of your own.")
 ]
 Boundary = Annotated[
     Literal["container", "vm"] | None, typer.Option(help="What holds commands instead.")
@@ -62,7 +62,7 @@ def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the c
     settings: SettingsFile = None,
     max_steps: MaxSteps = None,
     max_cost: MaxCost = None,
-    sandbox: Sandbox = "view",
+    sandbox: Sandbox = "overlay",
     boundary: Boundary = None,
 ) -> int:
     """Solve an issue without questions, on a branch of its own."""
@@ -139,7 +139,7 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
     resume: Annotated[
         bool, typer.Option("--resume", help="Also go on with tasks that did not pass.")
     ] = False,
-    sandbox: Sandbox = "view",
+    sandbox: Sandbox = "overlay",
     boundary: Boundary = None,
     as_json: AsJson = False,
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.

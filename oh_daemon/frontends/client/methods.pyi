@@ -55,7 +55,7 @@ from oh_daemon.protocol.plain import (
     QueuedMessage,
     Range,
     ReasoningItem,
-    RepositoryLanding,
+    RepositoryChanges,
     RetryScheduled,
     Risk,
     SaveDocumentsSubject,
@@ -258,8 +258,10 @@ class ReviewParams(OfConversation):
     uris: NotRequired[list[str]]
     hunks: NotRequired[list[NamedHunk]]
 
-class AcceptParams(ReviewParams): ...
-class RevertParams(ReviewParams): ...
+class KeepParams(ReviewParams): ...
+class UndoParams(ReviewParams): ...
+class ApplyParams(ReviewParams): ...
+class DiscardParams(ReviewParams): ...
 class CheckpointListParams(OfConversation): ...
 
 class CheckpointRestoreParams(OfConversation):
@@ -651,7 +653,7 @@ class FileChangeItem(ToolItemBase):
     origin: NotRequired[Literal["command"]]
 
 class Record(TypedDict):
-    v: Literal[1]
+    v: Literal[2]
     seq: int
     ts: str
     turnId: NotRequired[str]
@@ -694,13 +696,13 @@ class ApprovalResolved(TypedDict):
     feedback: NotRequired[str]
     editedSubject: NotRequired[Subject]
 
-class LandingPlanned(TypedDict):
-    type: Literal["landing.planned"]
+class ChangesPlanned(TypedDict):
+    type: Literal["changes.planned"]
     changes: list[FileChange]
-    leftOut: dict[str, str]
-    git: list[RepositoryLanding]
+    omitted: dict[str, str]
+    git: list[RepositoryChanges]
     notes: list[str]
-    observed: dict[str, Any]
+    itemFields: dict[str, Any]
 
 class ChangesUpdated(TypedDict):
     type: Literal["changes.updated"]
@@ -804,11 +806,11 @@ class EarlierAnswer(TypedDict):
 
 class ChangesListResult(TypedDict):
     files: list[ReviewedFile]
-    leftOut: NotRequired[dict[str, str]]
+    omitted: NotRequired[dict[str, str]]
     git: NotRequired[list[GitChange]]
 
 class ReviewedFile(FileChange):
-    state: Literal["pending", "accepted", "reverted", "conflict"]
+    state: Literal["pending", "kept", "undone", "applied", "discarded", "conflict"]
     byCommand: NotRequired[bool]
 
 class ChangesDiffResult(TypedDict):
@@ -957,7 +959,7 @@ class McpServerInfo(TypedDict):
     name: str
     status: McpStatus
     tools: list[str]
-    leftOut: list[str]
+    omitted: list[str]
     error: NotRequired[str]
 
 class McpAuthenticateResult(TypedDict):
@@ -980,8 +982,8 @@ class ConversationLoad(TypedDict):
     status: ConversationState
 
 class SandboxInfo(TypedDict):
-    level: Literal["view", "landlock", "none"]
-    wanted: SandboxSetting
+    level: Literal["overlay", "landlock", "off"]
+    setting: SandboxSetting
     cause: NotRequired[str]
     cure: NotRequired[str]
 
@@ -1152,7 +1154,7 @@ KnownEvent = (
     | InputRequested
     | InputResolved
     | ActionDecided
-    | LandingPlanned
+    | ChangesPlanned
     | ChangesUpdated
     | ChangesReviewed
     | CheckpointCreated
@@ -1165,7 +1167,7 @@ KnownEvent = (
     | StuckDetected
 )
 Event = KnownEvent
-SandboxSetting = Literal["auto", "view", "landlock", "off"]
+SandboxSetting = Literal["auto", "overlay", "landlock", "off"]
 Trust = Literal["full", "readOnly", "none"]
 ContextKind = Literal[
     "file", "folder", "symbol", "conversation", "changes", "page", "command", "skill"
@@ -1227,10 +1229,14 @@ class Methods:
         """List the files that the agent changed, with the changes that wait for review."""
     def changes_diff(self, **params: Unpack[ChangesDiffParams]) -> ChangesDiffResult:
         """Show the changes to a file that wait for review, with their hunks."""
-    def changes_accept(self, **params: Unpack[AcceptParams]) -> ReviewResult:
-        """Accept changes: they no longer wait for review."""
-    def changes_revert(self, **params: Unpack[RevertParams]) -> ReviewResult:
-        """Revert changes through the editor, leaving later changes of the user in place."""
+    def changes_keep(self, **params: Unpack[KeepParams]) -> ReviewResult:
+        """Keep changes, which ends their review; the conversation is not isolated."""
+    def changes_undo(self, **params: Unpack[UndoParams]) -> ReviewResult:
+        """Undo changes through the editor, leaving later changes of the user in place."""
+    def changes_apply(self, **params: Unpack[ApplyParams]) -> ReviewResult:
+        """Apply changes of an isolated conversation to its folders, merged with the user's own."""
+    def changes_discard(self, **params: Unpack[DiscardParams]) -> ReviewResult:
+        """Discard changes of an isolated conversation: it sees the files of its folders again."""
     def checkpoint_list(self, **params: Unpack[CheckpointListParams]) -> CheckpointListResult:
         """List the points just before the agent changed files, oldest first."""
     def checkpoint_restore(self, **params: Unpack[CheckpointRestoreParams]) -> RestoreResult:
@@ -1250,7 +1256,7 @@ class Methods:
     def port_list(self, **params: Unpack[PortListParams]) -> PortListResult:
         """List the ports on which the conversation's commands listen in their view."""
     def port_open(self, **params: Unpack[PortOpenParams]) -> PortOpenResult:
-        """Let the user reach a port of the view; that ends with what listens there."""
+        """Let the user reach a port of the sandbox; that ends with what listens there."""
     def tool_list(self, **params: Unpack[ToolListParams]) -> ToolListResult:
         """List the tools that the agent is offered."""
     def agent_list(self, **params: Unpack[AgentListParams]) -> AgentListResult:
@@ -1278,7 +1284,7 @@ class Methods:
     def secret_remove(self, **params: Unpack[SecretRemoveParams]) -> SecretNames:
         """Forget a key or a secret; its value is still masked everywhere."""
     def secret_list(self, **params: Unpack[SecretListParams]) -> SecretNames:
-        """List the names of the keys and secrets that the editor has lent."""
+        """List the names of the keys and secrets that the editor has exposed."""
     def mcp_list(self, **params: Unpack[McpListParams]) -> McpServers:
         """List the MCP servers of the settings, each with its state and its tools."""
     def mcp_set_enabled(self, **params: Unpack[McpSetEnabledParams]) -> McpServers:
@@ -1347,10 +1353,14 @@ class AsyncMethods:
         """List the files that the agent changed, with the changes that wait for review."""
     async def changes_diff(self, **params: Unpack[ChangesDiffParams]) -> ChangesDiffResult:
         """Show the changes to a file that wait for review, with their hunks."""
-    async def changes_accept(self, **params: Unpack[AcceptParams]) -> ReviewResult:
-        """Accept changes: they no longer wait for review."""
-    async def changes_revert(self, **params: Unpack[RevertParams]) -> ReviewResult:
-        """Revert changes through the editor, leaving later changes of the user in place."""
+    async def changes_keep(self, **params: Unpack[KeepParams]) -> ReviewResult:
+        """Keep changes, which ends their review; the conversation is not isolated."""
+    async def changes_undo(self, **params: Unpack[UndoParams]) -> ReviewResult:
+        """Undo changes through the editor, leaving later changes of the user in place."""
+    async def changes_apply(self, **params: Unpack[ApplyParams]) -> ReviewResult:
+        """Apply changes of an isolated conversation to its folders, merged with the user's own."""
+    async def changes_discard(self, **params: Unpack[DiscardParams]) -> ReviewResult:
+        """Discard changes of an isolated conversation: it sees the files of its folders again."""
     async def checkpoint_list(self, **params: Unpack[CheckpointListParams]) -> CheckpointListResult:
         """List the points just before the agent changed files, oldest first."""
     async def checkpoint_restore(self, **params: Unpack[CheckpointRestoreParams]) -> RestoreResult:
@@ -1370,7 +1380,7 @@ class AsyncMethods:
     async def port_list(self, **params: Unpack[PortListParams]) -> PortListResult:
         """List the ports on which the conversation's commands listen in their view."""
     async def port_open(self, **params: Unpack[PortOpenParams]) -> PortOpenResult:
-        """Let the user reach a port of the view; that ends with what listens there."""
+        """Let the user reach a port of the sandbox; that ends with what listens there."""
     async def tool_list(self, **params: Unpack[ToolListParams]) -> ToolListResult:
         """List the tools that the agent is offered."""
     async def agent_list(self, **params: Unpack[AgentListParams]) -> AgentListResult:
@@ -1398,7 +1408,7 @@ class AsyncMethods:
     async def secret_remove(self, **params: Unpack[SecretRemoveParams]) -> SecretNames:
         """Forget a key or a secret; its value is still masked everywhere."""
     async def secret_list(self, **params: Unpack[SecretListParams]) -> SecretNames:
-        """List the names of the keys and secrets that the editor has lent."""
+        """List the names of the keys and secrets that the editor has exposed."""
     async def mcp_list(self, **params: Unpack[McpListParams]) -> McpServers:
         """List the MCP servers of the settings, each with its state and its tools."""
     async def mcp_set_enabled(self, **params: Unpack[McpSetEnabledParams]) -> McpServers:

@@ -47,7 +47,7 @@ class TaskResult(Contract):
     """How often a kill cut it off."""
     model: str = ""
     sandbox: str = ""
-    """What held the commands: `view`, `landlock` or `none`."""
+    """What held the commands: `overlay`, `landlock` or `off`."""
     boundary: str | None = None
     """What the user named as the boundary where no sandbox holds them."""
     seconds: float = 0

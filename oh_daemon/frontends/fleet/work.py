@@ -41,7 +41,7 @@ class FleetPlan:
     """How all tasks of a fleet are done. It has no key: each process finds its own."""
 
     model: str = ""
-    sandbox: Literal["view", "off"] = "view"
+    sandbox: Literal["overlay", "off"] = "overlay"
     boundary: Literal["container", "vm"] | None = None
     max_steps: int = 100
     max_cost_usd: float | None = None

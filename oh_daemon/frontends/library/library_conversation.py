@@ -79,9 +79,9 @@ class Conversation(ProgramConversation):
 
         `on_question` returns the user's answer to the agent's question, or None; it runs on the
         callbacks' thread. Without it, a question ends the turn and becomes its final text.
-        With `isolated`, edits and commands change nothing in the workspace until `isolated.land()`.
-        With `moved`, one whose folder was moved works in `workspace`; otherwise it is refused.
-        Raises `UserError`, `ModelUnavailableError` or `StorageError`.
+        With `isolated`, edits and commands change nothing in the workspace until
+        `isolated.apply()`. With `conflict`, one whose folder was moved works in `workspace`;
+        otherwise it is refused. Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace | RemoteWorkspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
@@ -256,7 +256,7 @@ class Conversation(ProgramConversation):
         return snapshot_of(self._live, self._conversations.all_open())
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
-        """Run a command of the program's as the agent's are run; in a view, it changes nothing.
+        """Run a command of the program's as the agent's are run; in a sandbox, it changes nothing.
 
         The agent must be at rest. What runs on when the time is up ends with the conversation.
         """

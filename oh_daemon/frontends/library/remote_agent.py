@@ -59,11 +59,11 @@ class ChangesThere:
         files = (each.model_copy(update={"patch": diffs.get(each.uri)}) for each in pending.files)
         return pending.model_copy(update={"files": tuple(files)})
 
-    def land(self, params: ReviewParams) -> ReviewResult:
-        return ReviewResult.model_validate(self.daemon.request("changes/accept", params))
+    def apply(self, params: ReviewParams) -> ReviewResult:
+        return ReviewResult.model_validate(self.daemon.request("changes/apply", params))
 
     def discard(self, params: ReviewParams) -> ReviewResult:
-        return ReviewResult.model_validate(self.daemon.request("changes/revert", params))
+        return ReviewResult.model_validate(self.daemon.request("changes/discard", params))
 
 
 def require_possible(agent: Agent, *, is_moved: bool) -> None:

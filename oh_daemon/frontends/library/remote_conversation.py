@@ -277,7 +277,7 @@ class RemoteConversation(ProgramConversation):
 
     @property
     def isolated_changes(self) -> IsolatedReview:
-        if self._history.state.isolated is None:
+        if self._history.state.isolation is None:
             raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
         return IsolatedReview(ChangesThere(self._daemon, self.id), self.id, self._folder)
 

@@ -62,7 +62,7 @@ def remote_workspace(target: str, folder: str | Path, program: str) -> RemoteWor
 
 _INSTEAD = {
     "run_command": "let the agent run the command, or run it there yourself",
-    "patch_since": "use isolated=True: `conversation.isolated.changes()` has patches",
+    "patch_since": "use isolated=True: `conversation.isolated_changes.list()` has patches",
     "sign_in": "sign in there: `oh-daemon mcp login SERVER`",
     "system_prompt": "use `instructions`, which are added to the packaged prompt",
     "risk_analyzer": "use `settings={'rules': […]}`, which the daemon there obeys",

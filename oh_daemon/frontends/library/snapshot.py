@@ -66,7 +66,7 @@ class PendingChanges(Protocol):
     """What waits in an isolated conversation, here or elsewhere."""
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult: ...
-    def land(self, params: ReviewParams) -> ReviewResult: ...
+    def apply(self, params: ReviewParams) -> ReviewResult: ...
     def discard(self, params: ReviewParams) -> ReviewResult: ...
 
 
@@ -78,24 +78,24 @@ class IsolatedReview:
     _id: str
     _folder: Path
 
-    def changes(self) -> tuple[ReviewedFile, ...]:
-        """What differs from what the conversation began with, with patches."""
+    def list(self) -> tuple[ReviewedFile, ...]:
+        """Return the files that differ from the start of the conversation, with patches."""
         return self._changes.list(with_patches=True).files
 
-    def land(
+    def apply(
         self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
     ) -> ReviewResult:
-        """Bring changes into the workspace: these files, these hunks, or all.
+        """Apply changes to the workspace: these files, these hunks, or all.
 
-        Without names, protected files wait. Return the URIs of what has landed, and of what has
-        not, with the reason.
+        Without names, protected files stay pending. Return the URIs of the applied files, and of
+        the others, with the reason.
         """
-        return self._changes.land(self._review_params(files, hunks))
+        return self._changes.apply(self._review_params(files, hunks))
 
     def discard(
         self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
     ) -> ReviewResult:
-        """Let the conversation have what the workspace has again; see `land`."""
+        """Let the conversation have what the workspace has again; see `apply`."""
         return self._changes.discard(self._review_params(files, hunks))
 
     def _review_params(

@@ -134,7 +134,7 @@ class WorkspaceSandbox:
 
     def level(self, folders: Sequence[Path]) -> Sandbox:
         if self.setting == "off":
-            return Sandbox("off", "none")
+            return Sandbox("off", "off")
         variables = tuple(sorted(self.environment.items()))
         return choose(self.setting, with_mounts(_levels(variables), folders))
 

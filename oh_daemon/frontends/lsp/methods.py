@@ -125,8 +125,10 @@ LATER: dict[str, dict[str, Needs]] = {
     "features.review.handlers": {
         "changes/list": _LOOKS,
         "changes/diff": _LOOKS,
-        "changes/accept": _CHANGES_FILES,
-        "changes/revert": _CHANGES_FILES,
+        "changes/keep": _CHANGES_FILES,
+        "changes/undo": _CHANGES_FILES,
+        "changes/apply": _CHANGES_FILES,
+        "changes/discard": _CHANGES_FILES,
     },
     "features.skills.handlers": {"command/list": _LISTS, "skill/list": _LISTS},
     "features.terminal.handlers": {

@@ -45,7 +45,7 @@ class LocalModels:
         }
         """For the daemon there."""
         self.of_editor: Mapping[str, Method] = {"secret/set": self._set_key}
-        """For the editor, which lends keys."""
+        """For the editor, which exposes keys."""
 
     @property
     def offer(self) -> Json:

@@ -249,6 +249,6 @@ def _frames(descriptor: int, unread: bytes = b"") -> Iterator[tuple[Frame, bytes
 
 
 def _is_key(message: Json) -> bool:
-    """Whether the editor lends a key for models, which stays here."""
+    """Whether the editor exposes a key for models, which stays here."""
     is_set = message.get("method") == "secret/set" and "id" in message
     return is_set and field_in(message, "params", "forCommands") is not True

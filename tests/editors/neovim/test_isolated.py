@@ -1,4 +1,4 @@
-"""An isolated conversation: it changes nothing in the folder until `:Oh land`."""
+"""An isolated conversation: it changes nothing in the folder until `:Oh apply`."""
 
 from desk import Desk
 from fake_llm import call, say
@@ -12,7 +12,7 @@ def test_an_isolated_conversation_is_reviewed_and_landed_by_file_and_as_a_whole(
         call("terminal", command="sed -i s/-/+/ calc.py; echo x > new.txt; echo y > no.txt"),
         say("Done."),
     )
-    editor = desk.start(settings={"sandbox": "view"})
+    editor = desk.start(settings={"sandbox": "overlay"})
     editor.edit(desk.file)
     editor.command("Oh new isolated")
     editor.command("Oh! send fix it")
@@ -20,9 +20,9 @@ def test_an_isolated_conversation_is_reviewed_and_landed_by_file_and_as_a_whole(
     editor.wait_for_status("idle")
     assert desk.file.read_text() == before
     assert not (desk.project / "new.txt").exists()
-    editor.command("Oh land new.txt")
+    editor.command("Oh apply new.txt")
     editor.wait("vim.uv.fs_stat(...) ~= nil", str(desk.project / "new.txt"))
     editor.command("Oh discard no.txt")
-    editor.command("Oh land")
+    editor.command("Oh apply")
     editor.wait("(vim.fn.readfile(...)[3] or ''):find('+', 1, true) ~= nil", str(desk.file))
     assert not (desk.project / "no.txt").exists()

@@ -3,7 +3,7 @@
 from desk import Desk
 from fake_llm import call, say
 
-VIEW = {"settings": {"sandbox": "view", "approval": "askRisky"}}
+VIEW = {"settings": {"sandbox": "overlay", "approval": "askRisky"}}
 _CHOOSE_FIRST = "vim.ui.select = function(items, _, on_choice) on_choice(items[1]) end"
 
 

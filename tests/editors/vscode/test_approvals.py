@@ -229,7 +229,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(proposed_editor).to_contain_text("agent\u00a029")
 
     approval_id = await vscode.approval.get_attribute("data-id")
-    await vscode.expect_kept(f'"{approval_id}":{{"leftOut":[0]}}')
+    await vscode.expect_kept(f'"{approval_id}":{{"omitted":[0]}}')
     await vscode.reload()
     await expect(allow).to_have_text("Allow 2 of 3 changes Ctrl+Alt+↵")
     # The choice also applies to an answer in the diff, while the panel is out of sight.

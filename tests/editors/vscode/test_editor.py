@@ -182,7 +182,7 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
     await expect(keep_button).to_be_visible()
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(tabs).to_have_count(0)
-    await expect(vscode.panel.locator(".file").last).to_have_attribute("data-state", "accepted")
+    await expect(vscode.panel.locator(".file").last).to_have_attribute("data-state", "kept")
     assert "a + b" in (vscode.project / "calc.py").read_text()
 
 

@@ -71,7 +71,7 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
     await vscode.reload()
     await vscode.open_file("lines.txt")
     await card.get_by_role("button", name="Keep made/new.txt").click()
-    await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "accepted")
+    await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "kept")
     await card.get_by_role("button", name="lines.txt", exact=True).press("Enter")
     await expect(card.locator(".one-hunk")).to_have_count(2)
     await card.get_by_role("button", name="Undo change 2 of 2").press("Enter")
@@ -80,7 +80,7 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
     await vscode.expect_editor("line two")
     assert (vscode.project / "lines.txt").read_text() == expected
     await card.get_by_role("button", name=re.compile("Keep change 1 of 1")).press("Enter")
-    await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "accepted")
+    await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "kept")
     assert (vscode.project / "lines.txt").read_text() == expected
     assert (vscode.project / "made/new.txt").read_text() == "new\n"
 
@@ -113,7 +113,7 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     # A file that only the agent wrote goes as a whole.
     await vscode.panel.get_by_role("button", name="Undo made/new.txt").click()
     row_of_new = file_row(vscode, "new.txt")
-    await expect(row_of_new).to_have_attribute("data-state", "reverted")
+    await expect(row_of_new).to_have_attribute("data-state", "undone")
     assert not (vscode.project / "made/new.txt").exists()
     await row_of_new.get_by_role("button").click()
     problem = vscode.panel.locator(".problem p")

@@ -1,4 +1,4 @@
-"""Commands in a view: hosts and ports that they are asked about, and a conversation that lands."""
+"""Commands in a sandbox ask for hosts and ports; an isolated conversation is applied."""
 
 import pytest
 from common_window import set_up
@@ -15,7 +15,7 @@ async def test_in_a_view_hosts_are_asked_about_ports_opened_and_isolated_changes
 ) -> None:
     (vscode.project / "a.txt").write_text("one\n")
     await vscode.open(file="a.txt")
-    await set_up(vscode, {"ohDaemon.sandbox": "view"})
+    await set_up(vscode, {"ohDaemon.sandbox": "overlay"})
     await reject_a_host_and_open_a_port(vscode)
     await land_isolated_changes(vscode)
     await try_it_several_ways(vscode)

@@ -22,7 +22,7 @@ from oh_daemon.kernel.state import State
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import CommandSubject, Decision, HostSubject, TrustSubject
-from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.protocol.checkpoints import ChangesPlanned
 from oh_daemon.protocol.errors import ApprovalNotFoundError, ApprovalStaleError
 from oh_daemon.protocol.items import CommandItem, ModelCall, Risk
 from oh_daemon.protocol.rules_and_hooks import HookCommand, HookGroup
@@ -214,7 +214,7 @@ def test_what_a_hook_rewrites_while_it_waits_is_decided_as_what_it_became() -> N
 def test_a_question_of_a_program_about_a_host_waits_for_its_own_answer() -> None:
     world = World()
     journal = world.conversation.journal
-    event = LandingPlanned(changes=(), observed={})
+    event = ChangesPlanned(changes=(), item_fields={})
     journal.append(e.ItemUpdated(status="running"), event, item_id="i1")
     intent = Intent("Connect?", HostSubject(host="a.example", port=443), "medium")
     options = approval_options(intent.subject, "medium", floor=False)

@@ -77,7 +77,7 @@ def test_in_a_view_each_host_of_the_browser_is_asked_about_and_the_model_sees_th
             call("playwright__browser_snapshot"),
             say("Seen."),
         )
-        client = world.daemon(settings={"sandbox": "view", **browser})
+        client = world.daemon(settings={"sandbox": "overlay", **browser})
         world.start(client, options={"approval": "askRisky"})
         first = wait_for_host_approval(client)
         assert first["title"] == "Let the browser and commands connect to one.test?"
@@ -123,7 +123,7 @@ def test_browser_connects_to_no_host_but_that_of_the_page(
             call("playwright__browser_wait_for", time=3),
             say("Typed."),
         )
-        client = world.daemon(settings={"sandbox": "view", **browser})
+        client = world.daemon(settings={"sandbox": "overlay", **browser})
         world.start(client, options={"approval": "askRisky"})
         first = wait_for_host_approval(client)
         assert first["subject"] == {"kind": "host", "host": "one.test", "port": 80}

@@ -97,7 +97,7 @@ class Round:
         review_params: Json = {"uris": [uri]}
         if len(hunks) > 1 and self.chance.random() < 0.7:
             review_params = {"hunks": [{"uri": uri, **self.chance.choice(hunks)}]}
-        method = self.chance.choice(["changes/revert", "changes/revert", "changes/accept"])
+        method = self.chance.choice(["changes/undo", "changes/undo", "changes/keep"])
         self.client.request(method, {**params, **review_params})
 
     def go_back(self) -> None:
@@ -145,7 +145,7 @@ def test_what_commands_changed_is_reviewed_like_edits_and_marked(world: World) -
     assert len(updates[-1]["files"]) == 2
     diff = client.request("changes/diff", {**params, "uri": files[0]["uri"]})
     assert (diff["oldText"], diff["newText"]) == ("one\ntwo\n", "one\n2\n")
-    assert client.request("changes/revert", params)["conflicts"] == []
+    assert client.request("changes/undo", params)["conflicts"] == []
     assert files_in(world.project) == {"a.txt": "one\ntwo\n"}
 
 

@@ -73,7 +73,7 @@ def test_a_patch_is_asked_about_once_done_reviewed_and_taken_back(world: World) 
     actual_files = client.request("changes/list", request_params)["files"]
     assert [file["state"] for file in actual_files] == ["pending"] * 5
     deleted_uri = (world.project / "gone.py").as_uri()
-    assert client.request("changes/revert", {**request_params, "uris": [deleted_uri]})["done"] == [
+    assert client.request("changes/undo", {**request_params, "uris": [deleted_uri]})["done"] == [
         deleted_uri
     ]
     assert (world.project / "gone.py").read_bytes() == CRLF

@@ -30,7 +30,7 @@ def block(world: World, nth: int) -> dict[str, str]:
     return dict(row.split(": ", 1) for row in rows)
 
 
-@pytest.mark.parametrize("sandbox", ["off", "view"])
+@pytest.mark.parametrize("sandbox", ["off", "overlay"])
 def test_what_each_request_begins_with_is_short(
     world: World, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:

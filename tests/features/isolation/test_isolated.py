@@ -16,7 +16,7 @@ from world import KEY, World, content_of, items
 from oh_daemon import LLM, Agent, Conversation, Workspace
 
 Json = dict[str, Any]
-VIEW = {"sandbox": "view"}
+VIEW = {"sandbox": "overlay"}
 ASKS = {"approval": "askRisky"}
 
 
@@ -90,7 +90,7 @@ def test_edits_and_commands_see_each_other_and_the_disk_stays_until_all_is_lande
         "c.txt": "delete",
         "d.py": "add",
     }
-    review_result = client.request("changes/accept", of(conversation))
+    review_result = client.request("changes/apply", of(conversation))
     assert (len(review_result["done"]), review_result["conflicts"]) == (4, [])
     assert {k: v for k, v in files_of(world).items() if k != "long.txt"} == {
         "a.txt": "one\nthree\n",
@@ -115,12 +115,12 @@ def test_two_of_them_on_one_folder_do_not_see_each_other(world: World) -> None:
     ] * 2
     for conversation in conversations:
         assert [*pending_by_uri(client, conversation)] == ["a.txt"]
-    client.request("changes/accept", of(conversations[0]))
-    review_result = client.request("changes/accept", of(conversations[1]))
+    client.request("changes/apply", of(conversations[0]))
+    review_result = client.request("changes/apply", of(conversations[1]))
     assert "the same lines were changed outside" in review_result["conflicts"][0]["reason"]
     assert files_of(world) == {**before, "a.txt": "one\nfirst\n"}
     assert pending_by_uri(client, conversations[1])["a.txt"]["state"] == "conflict"
-    client.request("changes/revert", of(conversations[1]))
+    client.request("changes/discard", of(conversations[1]))
     assert pending_by_uri(client, conversations[1]) == {}
     world.script(view("a.txt"), say("I see."))
     world.send(client, conversations[1], "look")
@@ -141,14 +141,14 @@ def test_one_file_or_one_change_lands_around_what_the_user_typed_meanwhile(world
     hunks = client.request("changes/diff", of(conversation, uri=uri))["hunks"]
     assert len(hunks) == 3
     hunk_params = {**hunks[1], "uri": uri}
-    assert client.request("changes/accept", of(conversation, hunks=[hunk_params]))["done"] == [uri]
+    assert client.request("changes/apply", of(conversation, hunks=[hunk_params]))["done"] == [uri]
     lines = long.read_text().split("\n")
     assert (lines[1], lines[4], lines[9], lines[18]) == ("2", "five", "ten", "19")
     diff = client.request("changes/diff", of(conversation, uri=uri))["hunks"]
     assert len(diff) == 2
     refused_hunk = {**diff[0], "uri": uri}
-    client.request("changes/revert", of(conversation, hunks=[refused_hunk]))
-    client.request("changes/accept", of(conversation, uris=[uri]))
+    client.request("changes/discard", of(conversation, hunks=[refused_hunk]))
+    client.request("changes/apply", of(conversation, uris=[uri]))
     lines = long.read_text().split("\n")
     assert (lines[1], lines[4], lines[9], lines[18]) == ("2", "five", "ten", "nineteen")
     assert [*pending_by_uri(client, conversation)] == ["b.txt"]
@@ -167,14 +167,14 @@ def test_the_layer_outlives_a_killed_daemon_and_goes_with_the_conversation(world
     world.script(view("a.txt"), call("terminal", command="cat a.txt"), say("Still there."))
     again = world.daemon(settings=VIEW)
     open_result = again.request("conversation/open", of(conversation))["conversation"]
-    assert open_result["isolated"] == "view"
+    assert open_result["isolated"] == "overlay"
     (world.project / "a.txt").write_text("zero\none\n")
     assert [*pending_by_uri(again, conversation)] == ["a.txt"]
     world.send(again, conversation, "go on")
     world.turn(again)
     assert content_of(items(again, "command")[0]).startswith("one\ntwo\n")
     [kept_folder] = (world.home / "state/views").glob("kept-*")
-    again.request("changes/accept", of(conversation))
+    again.request("changes/apply", of(conversation))
     assert files_of(world) == {**before, "a.txt": "zero\none\ntwo\n"}
     again.request("conversation/delete", of(conversation))
     assert not kept_folder.exists()
@@ -194,7 +194,7 @@ def test_the_unsaved_text_is_there_from_the_start_and_changes_of_it_land_in_the_
     assert "typed" in content_of(items(editor.client, "toolCall")[0])
     assert buffer.text == "one\ntyped\n"
     assert [*pending_by_uri(editor.client, conversation)] == ["a.txt"]
-    editor.client.request("changes/accept", of(conversation))
+    editor.client.request("changes/apply", of(conversation))
     assert buffer.text == "one\nlanded\n"
     assert (world.project / "a.txt").read_text() == "one\n"
     assert pending_by_uri(editor.client, conversation) == {}
@@ -223,7 +223,7 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
     assert not any("safe" in content_of(item) for item in items(client, "toolCall"))
     changes = client.request("changes/list", of(conversation))
     assert [each["repository"].rpartition("/")[2] for each in changes["git"]] == ["inner"]
-    review_result = client.request("changes/accept", of(conversation))
+    review_result = client.request("changes/apply", of(conversation))
     # What git did lands once no file waits.
     workflow, conflict, repository = review_result["conflicts"]
     assert workflow["uri"].endswith("/.github/workflows/ci.yml")
@@ -232,10 +232,10 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
     assert os.access(world.project / "a.txt", os.X_OK)
     assert (world.project / "x.bin").read_bytes() == b"\0"
     uris = [workflow["uri"], conflict["uri"]]
-    assert client.request("changes/accept", of(conversation, uris=uris))["done"] == uris
+    assert client.request("changes/apply", of(conversation, uris=uris))["done"] == uris
     assert (world.project / ".github/workflows/ci.yml").read_text() == "on: push\n"
     assert (world.project / ".vscode/settings.json").exists()
-    client.request("changes/revert", of(conversation))
+    client.request("changes/discard", of(conversation))
     assert client.request("changes/list", of(conversation)) == {"files": []}
 
 
@@ -262,10 +262,10 @@ def test_without_a_view_a_worktree_isolates_and_says_what_it_lacks(world: World)
     assert "1 matching line " in content_of(items(client, "toolCall")[-1])
     assert files_of(world) == before
     assert {*pending_by_uri(client, conversation)} == {"a.txt", "b.txt", "c.txt"}
-    review_result = client.request("changes/accept", of(conversation, uris=[uri(world, "b.txt")]))
+    review_result = client.request("changes/apply", of(conversation, uris=[uri(world, "b.txt")]))
     assert review_result["done"] == [uri(world, "b.txt")]
-    client.request("changes/revert", of(conversation, uris=[uri(world, "c.txt")]))
-    assert client.request("changes/accept", of(conversation))["conflicts"] == []
+    client.request("changes/discard", of(conversation, uris=[uri(world, "c.txt")]))
+    assert client.request("changes/apply", of(conversation))["conflicts"] == []
     assert pending_by_uri(client, conversation) == {}
     assert files_of(world) == {**before, "a.txt": "one\nedited\n", "b.txt": "new\n"}
     client.request("conversation/delete", of(conversation))
@@ -280,7 +280,7 @@ def test_where_nothing_can_isolate_the_start_is_refused_with_the_way_out(world: 
 
 
 def shell(world: World, *words: str, **variables: str) -> Ran:
-    env = environment(world.home, **{"OH_DAEMON_SANDBOX": "view", **variables})
+    env = environment(world.home, **{"OH_DAEMON_SANDBOX": "overlay", **variables})
     return end(start([SCRIPT, *words], world.project, env))
 
 
@@ -305,21 +305,21 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
     project_of(world)
     command = "echo two >> a.txt; echo new > b.txt; rm c.txt"
     world.script(call("terminal", command=command), say("Done."))
-    variables = {**world.environment, **PLAIN, "OH_DAEMON_SANDBOX": "view"}
+    variables = {**world.environment, **PLAIN, "OH_DAEMON_SANDBOX": "overlay"}
     argv = [SCRIPT, "run", "go", "--isolated", "--ask", "never"]
     outcome = end(start(argv, world.project, environment(world.home, **variables)))
     assert outcome.code == 0
     assert "modify a.txt (+1 -0)" in outcome.err
-    assert "nothing of this is in the folder yet; oh-daemon land " in outcome.err
+    assert "nothing of this is in the folder yet; oh-daemon apply " in outcome.err
     assert (world.project / "a.txt").read_text() == "one\n"
     [log] = (world.project / ".openhands/conversations").iterdir()
-    assert "add b.txt" in shell(world, "land", log.name, "--dry-run").out
-    assert shell(world, "land", log.name, "a.txt").out == "landed: a.txt\n"
-    assert shell(world, "land", log.name, "c.txt", "--discard").out == "discarded: c.txt\n"
-    off = shell(world, "land", log.name, OH_DAEMON_SANDBOX="off")
+    assert "add b.txt" in shell(world, "apply", log.name, "--dry-run").out
+    assert shell(world, "apply", log.name, "a.txt").out == "applied: a.txt\n"
+    assert shell(world, "apply", log.name, "c.txt", "--discard").out == "discarded: c.txt\n"
+    off = shell(world, "apply", log.name, OH_DAEMON_SANDBOX="off")
     assert "there is none now (the setting `sandbox` is 'off'): what it changed waits" in off.err
-    assert shell(world, "land", log.name).out == "landed: b.txt\n"
-    assert shell(world, "land", log.name).out == ""
+    assert shell(world, "apply", log.name).out == "applied: b.txt\n"
+    assert shell(world, "apply", log.name).out == ""
     assert {**files_of(world), "long.txt": ""} == {
         "a.txt": "one\ntwo\n",
         "b.txt": "new\n",
@@ -344,12 +344,12 @@ def test_commits_land_once_no_file_waits_unless_the_branch_has_moved(world: Worl
     [waits] = client.request("changes/list", of(conversation))["git"]
     assert waits["title"] == "commit on main: Fix it"
     everything = of(conversation, uris=[waits["repository"], uri(world, "a.txt")])
-    review_result = client.request("changes/accept", everything)
+    review_result = client.request("changes/apply", everything)
     assert review_result["done"] == [uri(world, "a.txt")]
     assert review_result["conflicts"] == [
-        {"uri": world.project.as_uri(), "reason": "b.txt did not land"}
+        {"uri": world.project.as_uri(), "reason": "b.txt is not applied"}
     ]
-    review_result = client.request("changes/accept", of(conversation))
+    review_result = client.request("changes/apply", of(conversation))
     assert review_result == {"done": [uri(world, "b.txt"), world.project.as_uri()], "conflicts": []}
     assert git(world.project, "log", "-2", "--format=%s") == "Fix it\nFirst\n"
     assert git(world.project, "status", "--porcelain", "a.txt", "b.txt") == ""
@@ -359,10 +359,10 @@ def test_commits_land_once_no_file_waits_unless_the_branch_has_moved(world: Worl
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
     git(world.project, "commit", "-q", "--allow-empty", "-m", "Mine")
-    [conflict] = client.request("changes/accept", of(conversation))["conflicts"]
+    [conflict] = client.request("changes/apply", of(conversation))["conflicts"]
     assert "main was moved by somebody else meanwhile" in conflict["reason"]
     assert git(world.project, "log", "-1", "--format=%s") == "Mine\n"
-    client.request("changes/revert", of(conversation))
+    client.request("changes/discard", of(conversation))
     assert client.request("changes/list", of(conversation)) == {"files": []}
 
 
@@ -374,13 +374,13 @@ def test_a_program_lands_what_it_wants(world: World) -> None:
     place = Workspace(world.project, env)
     with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
-        first, second = conversation.isolated_changes.changes()
+        first, second = conversation.isolated_changes.list()
         assert "+two" in (first.patch or "")
         assert second.op == "add"
         assert (world.project / "a.txt").read_text() == "one\n"
-        assert len(conversation.isolated_changes.land(["a.txt"]).done) == 1
+        assert len(conversation.isolated_changes.apply(["a.txt"]).done) == 1
         assert len(conversation.isolated_changes.discard().done) == 1
-        assert conversation.isolated_changes.changes() == ()
+        assert conversation.isolated_changes.list() == ()
     assert (world.project / "a.txt").read_text() == "one\ntwo\n"
     assert not (world.project / "b.txt").exists()
 
@@ -397,5 +397,5 @@ def test_a_program_is_isolated_in_a_worktree_where_there_is_no_view(world: World
     with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
         assert (world.project / "a.txt").read_text() == "one\n"
-        conversation.isolated_changes.land()
+        conversation.isolated_changes.apply()
     assert (world.project / "a.txt").read_text() == "one\ntwo\n"

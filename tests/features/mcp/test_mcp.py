@@ -161,7 +161,7 @@ def test_a_flood_of_tools_is_capped_and_said(world: World) -> None:
     world.start(client)
     world.turn(client)
     assert len(offered_names(world)) == 128
-    left_out = stand(client)["leftOut"]
+    left_out = stand(client)["omitted"]
     assert any("longer than 64 KiB" in reason for reason in left_out)
     assert any("only 128 tools" in reason for reason in left_out)
 
@@ -171,13 +171,13 @@ def test_a_tool_that_changes_after_it_was_offered_is_taken_back(world: World) ->
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client)
     world.turn(client)
-    wait_for_notification(client, lambda server: bool(server.get("leftOut")))
+    wait_for_notification(client, lambda server: bool(server.get("omitted")))
     world.script(say("Seen."))
     world.send(client, conversation, "And now?")
     world.turn(client, nth=2)
     assert "shop__refund" in offered_names(world)
     assert "shop__price" not in offered_names(world)
-    assert "changed since it was first offered" in stand(client)["leftOut"][0]
+    assert "changed since it was first offered" in stand(client)["omitted"][0]
 
 
 def test_an_interrupted_call_is_cancelled_at_the_server_though_it_tells_of_progress(

@@ -1,4 +1,4 @@
-"""What commands in a view reach: hosts by the proxy, services and ports as they are allowed."""
+"""What commands in a sandbox reach: hosts by the proxy, services and ports as they are allowed."""
 
 import json
 import socket
@@ -18,7 +18,7 @@ from world import World, content_of, items
 
 from oh_daemon.conversations.host_policy import PUBLIC
 
-VIEW = {"sandbox": "view"}
+VIEW = {"sandbox": "overlay"}
 ASKS = {"approval": "askRisky"}
 
 

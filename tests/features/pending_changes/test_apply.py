@@ -1,4 +1,4 @@
-"""Commands run in a view of the editor, and what they change lands in the workspace or does not."""
+"""Commands run in an overlay of the editor; their changes are applied, or not."""
 
 import os
 import signal

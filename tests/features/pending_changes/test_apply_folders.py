@@ -1,4 +1,4 @@
-"""A whole folder of a view goes to the disk in one step, whatever was put into it."""
+"""A whole folder of a sandbox goes to the disk in one step, whatever was put into it."""
 
 from __future__ import annotations
 

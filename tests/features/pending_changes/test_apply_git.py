@@ -1,4 +1,4 @@
-"""What git does in a view comes back: checked, and only where nothing has moved since."""
+"""What git does in a sandbox comes back: checked, and only where nothing has moved since."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What git ignores stays in the view, and is offered when the conversation rests."""
+"""What git ignores stays in the sandbox, and is offered when the conversation rests."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two terminals, and sub-agents, share one view: what they change is collected once."""
+"""Two terminals, and sub-agents, share one sandbox: what they change is collected once."""
 
 from typing import Any
 
@@ -52,5 +52,5 @@ def test_what_a_sub_agent_changes_lands_with_its_own_command(world: World) -> No
     assert files_of(world)["a.txt"] == "one\ntwo\n"
     its, own = items(client, "command")
     assert (changed_names(its), changed_names(own)) == (["a.txt", "child.txt"], [])
-    assert content_of(own).startswith("kept\n")  # Outside the folders, too, it is one view.
+    assert content_of(own).startswith("kept\n")  # Outside the folders, too, it is one sandbox.
     assert not items(client, "fileChange")

@@ -1,4 +1,4 @@
-"""What git does in a view, planned and landed without a daemon: the cases that need care."""
+"""What git does in a sandbox, planned and landed without a daemon: the cases that need care."""
 
 import shutil
 import subprocess
@@ -15,13 +15,13 @@ from view_desk import Desk, desk_at
 from oh_daemon.features.pending_changes import git_plan
 from oh_daemon.features.pending_changes.apply_git import apply_git
 from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
-from oh_daemon.protocol.checkpoints import RepositoryLanding
+from oh_daemon.protocol.checkpoints import RepositoryChanges
 from oh_daemon.protocol.errors import ToolError
 
 
 @dataclass
 class Bench:
-    """A project with a repository, and what brings back what is done to it in a view."""
+    """A project with a repository, and what brings back what is done to it in a sandbox."""
 
     desk: Desk
     repositories: Repositories
@@ -55,12 +55,12 @@ class Bench:
 
     def land(self, plan: GitPlan) -> list[str]:
         repositories = [
-            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in plan.repositories
+            RepositoryChanges.model_validate_json(x.model_dump_json()) for x in plan.repositories
         ]
         apply_git(self.desk.host, self.blobs.__getitem__, repositories)
         self.desk.view.refresh()
         return [
-            row.title for repository_changes in repositories for row in repository_changes.shown
+            row.title for repository_changes in repositories for row in repository_changes.summary
         ]
 
 
@@ -149,7 +149,7 @@ def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
 
 def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
     plan = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
-    assert [repository_changes.moved for repository_changes in plan.repositories] == ["main"]
+    assert [repository_changes.conflict for repository_changes in plan.repositories] == ["main"]
     with pytest.raises(ToolError, match="main was moved by somebody else"):
         bench.land(plan)
     assert git(bench.project, "log", "--format=%s") == "First"

@@ -53,24 +53,24 @@ def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) 
     assert first == {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1}
     hunk = {"uri": path.as_uri(), **first}
     result = {"done": [path.as_uri()], "conflicts": []}
-    assert client.request("changes/accept", {**params, "hunks": [hunk]}) == result
+    assert client.request("changes/keep", {**params, "hunks": [hunk]}) == result
     users = "line 3, by the user"
     path.write_text(text_of(l1="agent 1", l3=users, l5="agent 5", l9="the user again"))
     hunk = {"uri": path.as_uri(), **second}
-    assert client.request("changes/revert", {**params, "hunks": [hunk]}) == result
+    assert client.request("changes/undo", {**params, "hunks": [hunk]}) == result
     text_kept = text_of(l1="agent 1", l3=users, l9="the user again")
     assert path.read_text() == text_kept
-    [conflict] = client.request("changes/revert", params)["conflicts"]
+    [conflict] = client.request("changes/undo", params)["conflicts"]
     assert "same lines" in conflict["reason"]
     assert path.read_text() == text_kept
     assert states(client, params) == {"a.txt": "conflict"}
-    [conflict] = client.request("changes/accept", {**params, "hunks": [hunk]})["conflicts"]
+    [conflict] = client.request("changes/keep", {**params, "hunks": [hunk]})["conflicts"]
     assert "older" in conflict["reason"]
     client.request("conversation/close", params)
     client.request("conversation/open", params)
     assert client.request("changes/diff", in_file)["hunks"] == [third]
-    assert client.request("changes/accept", params) == result
-    assert states(client, params) == {"a.txt": "accepted"}
+    assert client.request("changes/keep", params) == result
+    assert states(client, params) == {"a.txt": "kept"}
     assert client.error("changes/diff", {**params, "uri": "file:///else"}).code == -32602
 
 
@@ -79,7 +79,7 @@ def test_what_one_turn_changed_is_shown_whatever_became_of_it(world: World) -> N
     path.write_text(text_of())
     client = world.daemon()
     params = review_setup(world, client, *agent_edits(1))
-    client.request("changes/accept", params)
+    client.request("changes/keep", params)
     world.script(*agent_edits(5))
     world.send(client, params["conversationId"], "more")
     world.turn(client, nth=2)
@@ -120,7 +120,7 @@ def test_a_file_that_came_back_is_no_change_of_the_turn(world: World) -> None:
     ]
     names = [[Path(file["uri"]).name for file in files] for files in updates]
     assert names == [["a.txt"], [], ["new.txt"], []]
-    assert states(client, params) == {"a.txt": "accepted", "new.txt": "accepted"}
+    assert states(client, params) == {"a.txt": "kept", "new.txt": "kept"}
 
 
 def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world: World) -> None:
@@ -134,9 +134,9 @@ def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world
     world.turn(client, nth=2)
     diff = client.request("changes/diff", {**params, "uri": path.as_uri()})
     assert diff["oldText"] == text_of(l5="by the user")
-    client.request("changes/revert", {**params, "uris": [path.as_uri()]})
+    client.request("changes/undo", {**params, "uris": [path.as_uri()]})
     assert path.read_text() == text_of(l5="by the user")
-    assert states(client, params) == {"a.txt": "reverted"}
+    assert states(client, params) == {"a.txt": "undone"}
 
 
 def test_an_open_document_is_reverted_by_the_editor_as_one_undo_step(world: World) -> None:
@@ -147,7 +147,7 @@ def test_an_open_document_is_reverted_by_the_editor_as_one_undo_step(world: Worl
     params = review_setup(world, editor.client, *agent_edits(1, 5))
     edited_text = text_of(l1="agent 1", l5="agent 5", l11="typed")
     assert buffer.text == edited_text
-    assert editor.client.request("changes/revert", params)["done"] == [path.as_uri()]
+    assert editor.client.request("changes/undo", params)["done"] == [path.as_uri()]
     assert buffer.text == text_of(l11="typed")
     assert buffer.undo[-1] == edited_text
     assert path.read_text() == text_of()
@@ -168,7 +168,7 @@ def test_nothing_else_changes_the_files_while_a_review_does(world: World) -> Non
 
     editor.habits.append(wait)
     client = editor.client
-    revert = client.send_request("changes/revert", {**params, "uris": [path.as_uri()]})
+    revert = client.send_request("changes/undo", {**params, "uris": [path.as_uri()]})
     assert has_begun.wait(60)
     [message] = items(client, "userMessage")
     back = {**params, "toItemId": message["id"], "files": "restore"}
@@ -189,12 +189,12 @@ def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> No
     steps = [call("edit", command="create", path=name, text="new\n") for name in ("b", "c")]
     params = review_setup(world, client, *steps, say("Done."))
     (world.project / "c").write_text("new\nmine\n")
-    result = client.request("changes/revert", params)
+    result = client.request("changes/undo", params)
     assert [Path(uri).name for uri in result["done"]] == ["b"]
     assert [Path(conflict["uri"]).name for conflict in result["conflicts"]] == ["c"]
     assert not (world.project / "b").exists()
     assert (world.project / "c").read_text() == "new\nmine\n"
-    assert states(client, params) == {"b": "reverted", "c": "conflict"}
+    assert states(client, params) == {"b": "undone", "c": "conflict"}
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["damaged", "gone"])
@@ -217,11 +217,11 @@ def test_a_file_whose_kept_text_is_lost_holds_up_no_other(world: World, *, is_go
     reason = "its earlier text can no longer be read"
     assert reason in client.error("changes/diff", {**request_params, "uri": lost_uri}).message
     params = {"done": [other_uri], "conflicts": [{"uri": lost_uri, "reason": reason}]}
-    assert client.request("changes/revert", request_params) == params
+    assert client.request("changes/undo", request_params) == params
     assert (world.project / "a").read_text() == "agent\n"
     assert (world.project / "b").read_text() == "b\n"
-    assert client.request("changes/accept", request_params) == {"done": [lost_uri], "conflicts": []}
-    assert states(client, request_params) == {"a": "accepted", "b": "reverted"}
+    assert client.request("changes/keep", request_params) == {"done": [lost_uri], "conflicts": []}
+    assert states(client, request_params) == {"a": "kept", "b": "undone"}
 
 
 def test_a_file_that_became_a_way_out_of_the_folder_holds_up_no_other(world: World) -> None:
@@ -233,8 +233,8 @@ def test_a_file_that_became_a_way_out_of_the_folder_holds_up_no_other(world: Wor
     link.symlink_to("/etc/hostname")
     assert states(client, params) == {"a": "conflict", "b": "pending"}
     assert client.request("changes/diff", {**params, "uri": link.as_uri()})["newText"] == "new\n"
-    result = client.request("changes/revert", params)
+    result = client.request("changes/undo", params)
     assert result["done"] == [other_file.as_uri()]
     assert [conflict["uri"] for conflict in result["conflicts"]] == [link.as_uri()]
     assert "outside the open folders" in result["conflicts"][0]["reason"]
-    assert client.request("changes/accept", params)["done"] == [link.as_uri()]
+    assert client.request("changes/keep", params)["done"] == [link.as_uri()]

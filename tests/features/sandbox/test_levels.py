@@ -23,15 +23,18 @@ from oh_daemon.protocol.settings import SandboxSetting
 from oh_daemon.system.spawner import Spawner
 
 BWRAP = Path("/usr/bin/bwrap")
-VIEW, READING = Trial("view", is_enforced=True, program=BWRAP), Trial("landlock", is_enforced=True)
-NO_VIEW = Trial("view", is_enforced=False, cause="no namespaces", cure="sudo more")
+VIEW, READING = (
+    Trial("overlay", is_enforced=True, program=BWRAP),
+    Trial("landlock", is_enforced=True),
+)
+NO_VIEW = Trial("overlay", is_enforced=False, cause="no namespaces", cure="sudo more")
 NO_READING = Trial("landlock", is_enforced=False, cause="an old kernel", cure="a new one")
 
 
 @pytest.mark.parametrize(
     ("setting", "rows", "level_report"),
     [
-        ("auto", [VIEW, READING], {"level": "view"}),
+        ("auto", [VIEW, READING], {"level": "overlay"}),
         (
             "auto",
             [NO_VIEW, READING],
@@ -40,37 +43,37 @@ NO_READING = Trial("landlock", is_enforced=False, cause="an old kernel", cure="a
         (
             "auto",
             [NO_VIEW, NO_READING],
-            {"level": "none", "cause": "no namespaces", "cure": "sudo more"},
+            {"level": "off", "cause": "no namespaces", "cure": "sudo more"},
         ),
         ("landlock", [VIEW, READING], {"level": "landlock"}),
         (
             "landlock",
             [VIEW, NO_READING],
-            {"level": "none", "cause": "an old kernel", "cure": "a new one"},
+            {"level": "off", "cause": "an old kernel", "cure": "a new one"},
         ),
-        ("view", [NO_VIEW, VIEW, READING], {"level": "view"}),
+        ("overlay", [NO_VIEW, VIEW, READING], {"level": "overlay"}),
         (
-            "view",
+            "overlay",
             [NO_VIEW, READING],
-            {"level": "none", "cause": "no namespaces", "cure": "sudo more"},
+            {"level": "off", "cause": "no namespaces", "cure": "sudo more"},
         ),
         ("landlock", [NO_VIEW, READING], {"level": "landlock"}),
-        ("off", [VIEW, READING], {"level": "none"}),
+        ("off", [VIEW, READING], {"level": "off"}),
     ],
 )
 def test_the_level_that_is_wanted_is_chosen_or_its_absence_explained(
     setting: SandboxSetting, rows: list[Trial], level_report: dict[str, str]
 ) -> None:
-    assert choose(setting, rows).report == {"wanted": setting, **level_report}
+    assert choose(setting, rows).report == {"setting": setting, **level_report}
 
 
 def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> None:
     assert choose("auto", [NO_VIEW, NO_READING]).refusal is None
     assert choose("off", [NO_VIEW, NO_READING]).refusal is None
-    assert choose("view", [VIEW]).refusal is None
-    assert choose("view", [NO_VIEW, READING]).refusal == (
-        "the setting `sandbox` is 'view', and that level is not there: no namespaces. The user can "
-        "change that: sudo more, or set `sandbox` to `auto`. Other tools work"
+    assert choose("overlay", [VIEW]).refusal is None
+    assert choose("overlay", [NO_VIEW, READING]).refusal == (
+        "the setting `sandbox` is 'overlay', and that level is not there: no namespaces. The user"
+        " can change that: sudo more, or set `sandbox` to `auto`. Other tools work"
     )
 
 
@@ -158,7 +161,7 @@ def test_the_self_test_leaves_nothing_behind(tmp_path: Path) -> None:
     spawner = Spawner()
     rows = try_levels(spawner, tmp_path, os.environ)
     spawner.close()
-    assert [(row.level, row.is_enforced) for row in rows] == [("view", True), ("landlock", True)]
+    assert [(row.level, row.is_enforced) for row in rows] == [("overlay", True), ("landlock", True)]
     assert list((tmp_path / "views").iterdir()) == []
 
 

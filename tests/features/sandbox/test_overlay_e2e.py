@@ -1,4 +1,4 @@
-"""What a conversation's view shows to commands, and what else runs in it."""
+"""What a conversation's sandbox shows to commands, and what else runs in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from editor import Editor
 from fake_llm import call, say
 from world import World, content_of, items
 
-VIEW = {"sandbox": "view"}
+VIEW = {"sandbox": "overlay"}
 VALUE = "S3CR3T-VALUE"
 
 
@@ -123,7 +123,7 @@ def test_watchers_in_the_view_hear_of_what_the_user_types_and_the_agent_edits(
         call("terminal", command="python3 watch.py typed.txt 'by the user'", **watch),
         call("terminal", command="python3 watch.py edited.txt 'by the agent'", **watch),
         call("terminal", command="cat ~/typed.txt ~/edited.txt"),
-        call("edit", command="view", path="edited.txt"),
+        call("edit", command="overlay", path="edited.txt"),
         say("They watch."),
     )
     world.script(

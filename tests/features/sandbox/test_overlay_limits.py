@@ -1,4 +1,4 @@
-"""What commands in a view may take of the machine that others need, too."""
+"""What commands in a sandbox may take of the machine that others need, too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_full_layer_leaves_space_to_others_and_the_model_is_told(world: World)
     small = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNTED, str(state))
     client = world.raw(prefix=small)
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
-    client.initialize([world.project], trust=trust, settings={"sandbox": "view"})
+    client.initialize([world.project], trust=trust, settings={"sandbox": "overlay"})
     world.start(client)
     world.turn(client)
     one, more, last = (content_of(item) for item in items(client, "command"))

@@ -1,4 +1,4 @@
-"""Mounts where a view would lie: what commands have all the same, and what users are told."""
+"""Mounts where a sandbox would lie: what commands have all the same, and what users are told."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_with_mounts_in_the_home_and_the_temporary_folder_there_is_a_view(world:
     places = (world.home / "deep/volume", temporary / "mounted")
     client, level_report = start_with_mounts(world, *places, sandbox="auto")
     cause = (
-        f"{places[1]} is mounted, so that {temporary} is empty in a view; {places[0]} is mounted, "
-        f"so that files directly in {world.home} cannot be changed in a view"
+        f"{places[1]} is mounted, so that {temporary} is empty in a sandbox; {places[0]} is"
+        f" mounted, so that files directly in {world.home} cannot be changed in a sandbox"
     )
-    assert level_report == {"level": "view", "wanted": "auto", "cause": cause}
+    assert level_report == {"level": "overlay", "setting": "auto", "cause": cause}
     each = f'for at in ~ ~/deep/volume "{temporary}" .; do echo x > "$at/own"; done'
     world.script(call("terminal", command=each), say("Done."))
     world.start(client)
@@ -45,16 +45,16 @@ def test_with_mounts_in_the_home_and_the_temporary_folder_there_is_a_view(world:
     assert not (world.home / "own").exists()
 
 
-@pytest.mark.parametrize("sandbox", ["auto", "view"])
+@pytest.mark.parametrize("sandbox", ["auto", "overlay"])
 def test_with_a_mount_in_an_open_folder_no_view_is_there_and_the_user_is_told(
     world: World, sandbox: str
 ) -> None:
     mount = world.project / "node_modules"
     client, level_report = start_with_mounts(world, mount, sandbox=sandbox)
-    level = {"auto": "landlock", "view": "none"}[sandbox]
+    level = {"auto": "landlock", "overlay": "off"}[sandbox]
     cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
     cure = f"sudo umount {mount}"
-    assert level_report == {"level": level, "wanted": sandbox, "cause": cause, "cure": cure}
+    assert level_report == {"level": level, "setting": sandbox, "cause": cause, "cure": cure}
     told_at_start = client.capabilities["experimental"]["ohDaemon"].get("sandbox")
     if told_at_start is not None:
         warning = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")
@@ -63,9 +63,9 @@ def test_with_a_mount_in_an_open_folder_no_view_is_there_and_the_user_is_told(
     world.script(call("terminal", command=hidden_command), say("Done."))
     world.start(client, options={"approval": "askRisky"})
     world.turn(client)
-    if sandbox == "view":
+    if sandbox == "overlay":
         message = (
-            f"is 'view', and that level is not there: {cause}. The user can change that: {cure}"
+            f"is 'overlay', and that level is not there: {cause}. The user can change that: {cure}"
         )
         assert message in str(world.llm.requests[-1].body["messages"][-1])
         return

@@ -122,7 +122,7 @@ def test_name_that_a_job_exchanges_mounts_and_unmounts_nothing_behind_it(
     desk.run("touch stop; wait")
 
 
-@pytest.mark.parametrize("moved", ["the folder of all views", "a folder above a layer"])
+@pytest.mark.parametrize("moved", ["the folder of all sandboxes", "a folder above a layer"])
 def test_what_was_mounted_at_the_start_cannot_be_moved_away(desk: Desk, moved: str) -> None:
     place = desk.home / ("state/views/one" if "views" in moved else "project")
     told = desk.run(f"mv {place} {place}-moved 2>&1; mkdir -p {place}; ls -A {place}")
@@ -237,7 +237,7 @@ def test_program_that_joins_is_confined_and_cannot_be_traced(desk: Desk) -> None
 
 def test_program_of_the_user_in_a_sandbox_has_a_terminal_of_its_own(tmp_path: Path) -> None:
     pty = Pty()
-    argv = (sys.executable, "-m", "oh_daemon", "sandbox", "--level", "view", "--folder")
+    argv = (sys.executable, "-m", "oh_daemon", "sandbox", "--level", "overlay", "--folder")
     env = {**os.environ, "HOME": str(tmp_path / "home")}
     (tmp_path / "home/project").mkdir(parents=True)
     see = "test -t 0 && readlink /proc/self/fd/0 > seen; read typed; echo $typed >> seen; cat seen"

@@ -19,7 +19,7 @@ from places import REPO, TESTS
 
 SAFETY = REPO / "docs/safety.md"
 DAEMON = Path(sys.executable).parent / "oh-daemon"
-LEVELS = ("none", "landlock", "view")
+LEVELS = ("off", "landlock", "overlay")
 ORDINARY = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
 DEPENDS_ON_THE_MACHINE = {
     *("io_uring", "userfaultfd", "vsock", "keyring", "perf", "bpf", "user_namespace", "mount"),
@@ -176,7 +176,7 @@ def test_a_level_refuses_what_the_documents_say(host: Host, level: str, as_root:
 def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
     """Else the tests above would say nothing."""
     before = host.files()
-    outcomes, documented_causes = host.run("none", as_root=False), _documented_causes("none")
+    outcomes, documented_causes = host.run("off", as_root=False), _documented_causes("off")
     assert outcomes.pop("another process") == "changed"
     assert outcomes.keys() == documented_causes.keys()
     for name in outcomes.keys() - DEPENDS_ON_THE_MACHINE:
@@ -186,7 +186,7 @@ def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
 
 
 def test_what_a_view_discards_is_listed(host: Host) -> None:
-    words = [str(DAEMON), "sandbox", "--level", "view", "--folder", str(host.home / "project")]
+    words = [str(DAEMON), "sandbox", "--level", "overlay", "--folder", str(host.home / "project")]
     script = "rm gone.txt; echo x >> a.txt; echo x > new.txt; exit 7"
     outcome = subprocess.run(
         [*words, "--", "sh", "-c", script],
@@ -208,7 +208,7 @@ def test_what_a_view_discards_is_listed(host: Host) -> None:
 
 
 def test_a_level_that_does_not_hold_runs_nothing(host: Host) -> None:
-    words = [str(DAEMON), "sandbox", "--level", "view", "--folder", str(host.home / "project")]
+    words = [str(DAEMON), "sandbox", "--level", "overlay", "--folder", str(host.home / "project")]
     no_namespaces = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     outcome = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", no_namespaces, "sh", *words, "--", "touch", "ran"],

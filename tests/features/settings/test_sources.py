@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
     [
         *(("approval", "askRisky", "askNever", False), ("approval", "askRisky", "askAlways", True)),
         *(("mode", "ask", "full", False), ("mode", "autoEdit", "plan", True)),
-        *(("sandbox", "auto", "view", True), ("sandbox", "off", "landlock", True)),
-        *(("sandbox", "auto", "off", False), ("sandbox", "view", "landlock", False)),
+        *(("sandbox", "auto", "overlay", True), ("sandbox", "off", "landlock", True)),
+        *(("sandbox", "auto", "off", False), ("sandbox", "overlay", "landlock", False)),
         *(("sandbox", "auto", "landlock", False), ("sandbox", "landlock", "auto", False)),
         *(("maxCostUsd", 5, 50, False), ("maxCostUsd", 5, None, False), ("maxCostUsd", 5, 1, True)),
         *(("maxCostUsdPerDay", 5, 50, False), ("maxCostUsdPerConversation", 5, 50, False)),
@@ -75,6 +76,38 @@ def test_a_project_makes_things_stricter_only(
         settings_alone.settings,
         not counts,
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        *product(("client", "user", "project"), ("view", "none", "Overlay", "", 3, None, ["off"])),
+        *product(["environment"], ("view", "none", "Overlay")),
+    ],
+)
+def test_bad_sandbox_puts_the_strictest_level_in_force(
+    tmp_path: Path, source: str, value: Any
+) -> None:
+    """A release candidate called the level `view`; an old file must not lower it to another one."""
+    user = tmp_path / "settings.json"
+    project = tmp_path / "project/.openhands/settings.json"
+    project.parent.mkdir(parents=True)
+    user.write_text(json.dumps({"sandbox": value if source == "user" else "landlock"}))
+    project.write_text(json.dumps({"sandbox": value} if source == "project" else {}))
+    sources = SettingsSources(
+        {"OH_DAEMON_SANDBOX": value} if source == "environment" else {},
+        user,
+        client={"sandbox": value} if source == "client" else {},
+    )
+    merged = sources.merged(tmp_path / "project")
+    assert merged.settings.sandbox == "overlay"
+    [problem] = merged.problems
+    assert (problem.code, problem.source) == ("badSandbox", source)
+    if value == "view":
+        assert render_problem(problem) == (
+            f"{source}: sandbox: 'view' is now called 'overlay'; 'overlay' is in force until this"
+            " is corrected"
+        )
 
 
 def test_every_setting_states_what_a_project_may_set() -> None:

@@ -177,7 +177,7 @@ def test_what_sub_agents_change_is_reviewed_with_the_turn_of_their_parent(world:
     first = items(client, "userMessage")[0]["id"]
     back = {**params, "toItemId": first, "files": "restore", "dryRun": True}
     assert client.request("conversation/rollback", back)["restored"] == [path.as_uri()]
-    assert client.request("changes/revert", params)["done"] == [path.as_uri()]
+    assert client.request("changes/undo", params)["done"] == [path.as_uri()]
     assert path.read_text() == "one\ntwo\n"
 
 

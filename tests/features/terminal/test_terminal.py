@@ -38,7 +38,7 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
     shells.close()
     if view is not None:
         wait_until_gone(tagged_pids(view.spawner.run_id))
-        view.close()  # Its monitor runs outside, as long as the view does.
+        view.close()  # Its monitor runs outside, as long as the sandbox does.
     wait_until_gone(tagged_pids(spawner.run_id))
     spawner.close()
 

@@ -34,7 +34,7 @@ def notes(world: World, nth: int) -> list[str]:
 
 
 def pids(world: World, expected_text: str) -> list[int]:
-    """Return the processes in the project with the number that a shell told, in a view or not."""
+    """Return the processes in the project with the process id that a shell printed."""
     [number] = re.findall(r"^pid (\d+)$", expected_text, re.MULTILINE)
     in_project = (one for one in psutil.process_iter() if cwd(one) == str(world.project))
     return [one.pid for one in in_project if inner_number(one.pid) == int(number)]
@@ -45,7 +45,7 @@ SLEEP = ": $(sleep 1000)"
 
 
 def end_sleep(world: World) -> None:
-    """End what a command waits for, in a view or not, once it is there."""
+    """End what a command waits for, in a sandbox or not, once it is there."""
     while not (processes := [one for one in psutil.process_iter() if _sleeps(world, one)]):
         pass
     for one in processes:

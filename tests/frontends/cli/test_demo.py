@@ -20,7 +20,7 @@ def demo(tmp_path: Path, script: Path = SCRIPT, **more: str) -> tuple[Ran, Path]
     outside, project = tmp_path / "elsewhere", tmp_path / "project"
     outside.mkdir()
     env = environment(tmp_path, **more)
-    return end(start([script, "demo", "--keep", project], outside, env)), project
+    return end(start([script, "demo", "--folder", project], outside, env)), project
 
 
 def test_the_demo_fixes_the_bug_by_the_unsaved_rule_and_shows_how(tmp_path: Path) -> None:

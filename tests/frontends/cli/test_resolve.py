@@ -107,7 +107,7 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     assert (job_report["draft"], job_report["commit"], job_report["sandbox"]) == (
         False,
         head,
-        "view",
+        "overlay",
     )
     assert job_report["check"] == {"command": CHECK, "exitCode": 0}
     assert git(world.project, "diff", "--name-only", "main", head) == "a.txt"

@@ -44,7 +44,7 @@ def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> 
     assert (good["status"], good["check"], good["steps"]) == ("passed", 0, 2)
     assert (bad["status"], bad["check"], bad["patch"]) == ("failed", 1, "")
     assert "the setup ended with exit code 3" in other_result["reason"]
-    assert (good["sandbox"], good["boundary"]) == ("view", None)
+    assert (good["sandbox"], good["boundary"]) == ("overlay", None)
     assert good["base"] == git(fleet.repo, "rev-parse", "HEAD")
     assert fleet.results("predictions")["good"] == {
         "instance_id": "good",
@@ -80,7 +80,7 @@ def test_a_patch_is_all_that_changed_since_the_base_whatever_the_agent_did_with_
     fleet.script(task=[call("terminal", command=script), say("Done.")])
     assert fleet.run(fleet.tasks("task"), *UNHELD).code == 0
     row = fleet.results()["task"]
-    assert (row["sandbox"], row["boundary"]) == ("none", "vm")
+    assert (row["sandbox"], row["boundary"]) == ("off", "vm")
     assert ".openhands" not in row["patch"]
     assert row["conversation"] != "shipped"
     patch = fleet.out / "p.diff"

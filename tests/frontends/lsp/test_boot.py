@@ -66,7 +66,7 @@ def open_boot(data: bytes, home: Path, *, is_known: bool = True) -> tuple[Openin
     """Return what `boot` made of these bytes, and what it answered."""
     environment = {"OH_DAEMON_HOME": str(home), "PATH": "/bin"}
     (home / "state").mkdir(exist_ok=True)
-    rows = [("view", False, "no bubblewrap", "apt"), ("landlock", True, "", "")]
+    rows = [("overlay", False, "no bubblewrap", "apt"), ("landlock", True, "", "")]
     test_file = {"machine": machine(environment), "rows": rows} if is_known else {}
     (home / "state" / "sandbox.json").write_text(json.dumps(test_file), "utf-8")
     (inbound, to_daemon), (from_daemon, outbound) = os.pipe(), os.pipe()
@@ -85,8 +85,8 @@ def test_a_usual_client_is_answered_at_once(params: dict[str, Any], tmp_path: Pa
     head, _, body = answer.partition(b"\r\n\r\n")
     result = json.loads(body)["result"]
     facts = parse_client_facts(params)
-    level = {"level": "landlock", "wanted": "landlock"}
-    auto = {**level, "wanted": "auto", "cause": "no bubblewrap", "cure": "apt"}
+    level = {"level": "landlock", "setting": "landlock"}
+    auto = {**level, "setting": "auto", "cause": "no bubblewrap", "cure": "apt"}
     block = result["capabilities"]["experimental"]["ohDaemon"]
     assert (opening.is_answered, head) == (True, b"Content-Length: %d" % len(body))
     assert result["capabilities"]["positionEncoding"] == facts.position_encoding

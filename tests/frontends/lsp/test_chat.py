@@ -207,8 +207,8 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     deadline = time.monotonic() + 60
     while "Keep this change" in editor.actions(source, 3):
         assert time.monotonic() < deadline
-    assert editor.actions(source, 20)["Undo this change"]["command"] == "ohDaemon.revert"
-    editor.run("ohDaemon.revert")
+    assert editor.actions(source, 20)["Undo this change"]["command"] == "ohDaemon.undo"
+    editor.run("ohDaemon.undo")
     editor.client.wait_for(lambda m: "Undone: a.py" in str(m))
     text_kept = "".join(lines).replace("line 3\n", "line three\n")
     assert editor.buffers[source] == "first\n" + text_kept
@@ -218,7 +218,7 @@ def test_in_a_view_a_clean_buffer_is_edited_in_the_editor_which_cannot_save(worl
     """Commands see the edit although the file has not got it."""
     source = world.project / "a.py"
     source.write_text("x = 1\n")
-    world.variables["OH_DAEMON_SANDBOX"] = "view"
+    world.variables["OH_DAEMON_SANDBOX"] = "overlay"
     world.script(
         call("edit", command="view", path="a.py"),
         call("edit", command="replace", path="a.py", old_text="1", new_text="2"),

@@ -450,8 +450,8 @@ BAD: list[tuple[str, Json, str]] = [
     ("approval/respond", {"approvalId": "a"}, "digest"),
     ("changes/list", {}, "conversationId"),
     ("changes/diff", {"conversationId": "c"}, "uri"),
-    ("changes/accept", {"conversationId": "c", "hunks": [{"uri": "u"}]}, "hunks.0.oldStart"),
-    ("changes/revert", {"conversationId": "c", "uris": "u"}, "uris"),
+    ("changes/keep", {"conversationId": "c", "hunks": [{"uri": "u"}]}, "hunks.0.oldStart"),
+    ("changes/undo", {"conversationId": "c", "uris": "u"}, "uris"),
     ("output/read", {"conversationId": "c", "outputRef": "../../etc"}, "outputRef"),
     ("tool/list", {"conversationId": {}}, "conversationId"),
     ("config/read", {"section": "colour"}, "section"),
@@ -480,7 +480,7 @@ UNKNOWN = [
     ("conversation/subscribe", -31002),
     ("tool/list", -31002),
     ("changes/list", -31002),
-    ("changes/revert", -31002),
+    ("changes/undo", -31002),
     ("approval/list", -31002),
 ]
 
@@ -577,13 +577,13 @@ def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: Worl
 
     world.variables["OH_DAEMON_SANDBOX"] = ""
     first, level_report = sandbox_report(world.daemon())
-    assert level_report == {"level": "view", "wanted": "auto"}
+    assert level_report == {"level": "overlay", "setting": "auto"}
     assert first in (
         None,
         level_report,
     )  # The first start waits a moment only; the next need not wait.
     assert sandbox_report(world.daemon()) == (level_report, level_report)
-    off = {"level": "none", "wanted": "off"}
+    off = {"level": "off", "setting": "off"}
     assert sandbox_report(world.daemon(settings={"sandbox": "off"})) == (off, off)
 
 

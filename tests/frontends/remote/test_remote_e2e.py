@@ -301,7 +301,7 @@ def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
     last_record = json.loads(last)
     assert (outcome.code, last_record["event"]["turn"]["finalText"]) == (0, "Still here.")
     log = world.log_of(last_record["conversationId"]).read_text()
-    assert all(line[line.index('"v":1') :] in log for line in lines)
+    assert all(line[line.index('"v":2') :] in log for line in lines)
     assert b'"trusted":true' not in sent_file.read_bytes().replace(b" ", b"")
 
 
@@ -379,11 +379,11 @@ def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_he
     with Conversation(agent, workspace, is_isolated=True) as conversation:
         conversation.register_callback(answer)
         conversation.run("go")
-        [change] = conversation.isolated_changes.changes()
+        [change] = conversation.isolated_changes.list()
         assert ("+new" in (change.patch or ""), (world.project / "new.txt").exists()) == (
             True,
             False,
         )
-        conversation.isolated_changes.land(["new.txt"])
+        conversation.isolated_changes.apply(["new.txt"])
         assert (world.project / "new.txt").read_text() == "new\n"
     assert KEY.encode() not in sent_file.read_bytes()

@@ -88,7 +88,7 @@ end
 
 --- Show what will run without asking; of many, the first.
 ---@param to oh.Block
----@param runs oh.protocol.SelfRun[]
+---@param runs oh.protocol.ProjectProgram[]
 function M.runs(to, runs)
   local before
   for index, run in ipairs(runs) do

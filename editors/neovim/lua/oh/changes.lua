@@ -10,7 +10,7 @@ local M = {}
 --- A file that was changed, or that an approval asks to change.
 ---@class oh.Change
 ---@field uri string
----@field state "asked"|"pending"|"conflict"|"accepted"|"reverted"
+---@field state "asked"|"pending"|"conflict"|"kept"|"undone"
 ---@field added integer
 ---@field removed integer
 ---@field patch? string
@@ -104,9 +104,9 @@ function M.lines(text)
   return text and vim.split((text:gsub("\n$", "")), "\n", { plain = true }) or {}
 end
 
---- Keep or revert whole files or single hunks; files with conflicts stay, and the reason is shown.
+--- Settle whole files or single hunks; files with conflicts stay, and the reason is shown.
 ---@param conversation oh.Conversation
----@param verdict oh.Verdict
+---@param verdict oh.Verdict|"apply"|"discard"
 ---@param chosen { uris?: string[], hunks?: table[] }
 ---@param on_done fun()
 function M.settle(conversation, verdict, chosen, on_done)
@@ -141,7 +141,7 @@ function M.decide(conversation, change, hunk, verdict, on_done)
     on_done()
     local count = proposal.count(approval)
     if count.chosen == count.hunks then
-      M.answer(conversation, approval, count.left_out == count.hunks and "revert" or "accept")
+      M.answer(conversation, approval, count.left_out == count.hunks and "undo" or "keep")
     end
   end
 end
@@ -152,16 +152,16 @@ end
 ---@param verdict oh.Verdict
 function M.answer(conversation, approval, verdict)
   local answers = require("oh.approval")
-  if verdict == "accept" then
+  if verdict == "keep" then
     answers.allow(conversation, approval)
   else
     answers.reject_with_note(conversation, approval)
   end
 end
 
---- Land (accept) or discard (revert) what an isolated conversation has changed.
+--- Apply or discard the changes of an isolated conversation.
 ---@param conversation oh.Conversation
----@param verdict oh.Verdict
+---@param verdict "apply"|"discard"
 ---@param which string "" or "all", "file" for the one in this buffer, or a path.
 function M.settle_isolated(conversation, verdict, which)
   if not conversation.isolated then
@@ -172,7 +172,7 @@ function M.settle_isolated(conversation, verdict, which)
   local is_all = which == "" or which == "all"
   local chosen = is_all and {} or { uris = { vim.uri_from_fname(name) } }
   M.settle(conversation, verdict, chosen, function()
-    tell.message(verdict == "accept" and "landed" or "discarded")
+    tell.message(verdict == "apply" and "applied" or "discarded")
   end)
 end
 

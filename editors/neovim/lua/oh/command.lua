@@ -69,8 +69,8 @@ local function sends(delivery)
   end
 end
 
---- Land or discard what an isolated conversation has changed: all, the file here, or a named one.
----@param verdict oh.Verdict
+--- Apply or discard the changes of an isolated conversation: all, the file here, or a named one.
+---@param verdict "apply"|"discard"
 ---@return oh.Command
 local function settles(verdict)
   return {
@@ -125,8 +125,8 @@ local commands = {
       require("oh").new(call.args == "isolated")
     end,
   },
-  land = settles("accept"),
-  discard = settles("revert"),
+  apply = settles("apply"),
+  discard = settles("discard"),
   send = { takes = "message", run = sends("auto") },
   queue = {
     takes = "message",
@@ -344,7 +344,7 @@ local commands = {
       return true
     end,
     run = with_daemon(function(daemon, call)
-      require("oh.secrets").lend(daemon, call.args)
+      require("oh.secrets").expose(daemon, call.args)
     end),
   },
   mode = option("mode"),

@@ -23,7 +23,7 @@ local M = {}
 ---@field daemon oh.Daemon
 ---@field target oh.Target Its own one.
 ---@field title string
----@field isolated? "view"|"worktree" What keeps its changes apart, if it is isolated.
+---@field isolated? "overlay"|"worktree" What keeps its changes apart, if it is isolated.
 ---@field parent_id? string Of a sub-agent: the conversation that it works for.
 ---@field status string
 ---@field reason? string Why it is paused.

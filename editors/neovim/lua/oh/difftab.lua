@@ -24,14 +24,14 @@ M.STATES = {
   asked = { "?", "OhApproval", "to allow" },
   pending = { "●", "OhRunning", "to review" },
   conflict = { "!", "OhApproval", "in conflict" },
-  accepted = { "✓", "OhDone", "kept" },
-  reverted = { "⊘", "OhDim", "undone" },
+  kept = { "✓", "OhDone", "kept" },
+  undone = { "⊘", "OhDim", "undone" },
 }
 
 --- The same for the hunks of an edit that awaits approval.
 M.CHOSEN = {
-  accept = { "✓ stays", "OhDone" },
-  revert = { "⊘ left out", "OhDim" },
+  keep = { "✓ stays", "OhDone" },
+  undo = { "⊘ left out", "OhDim" },
 }
 
 ---@param name string

@@ -153,9 +153,9 @@ function M.report(daemon)
 end
 
 local HELD = {
-  view = "commands run in a view: what they change is discarded, and they reach no network",
+  overlay = "commands run in an overlay: they change nothing directly, and reach no network",
   landlock = "commands that run unasked only read, and reach no network",
-  none = "nothing holds commands that run unasked",
+  off = "nothing holds commands that run unasked",
 }
 
 --- Say what holds commands in the folder of this daemon, and what would make it more.

@@ -74,7 +74,7 @@ function M.send(text, options)
 end
 
 --- Leave the current conversation; the next message starts a new one.
----@param isolated? boolean Whether it changes nothing in the folder until that is landed.
+---@param isolated? boolean Whether it changes nothing in the folder until that is applied.
 function M.new(isolated)
   local daemon = require("oh.daemon").start()
   if daemon then

@@ -248,7 +248,7 @@ end
 ---@return integer mark
 function M.propose(buf, namespace, hunk, sides)
   local choice = require("oh.difftab").CHOSEN[hunk.verdict] or { "? to allow", "OhApproval" }
-  local is_out, has_lines = hunk.verdict == "revert", hunk.oldLines > 0
+  local is_out, has_lines = hunk.verdict == "undo", hunk.oldLines > 0
   local n_lines = vim.api.nvim_buf_line_count(buf)
   local new = is_out and {}
     or vim.list_slice(sides.after, hunk.newStart + 1, hunk.newStart + hunk.newLines)
@@ -346,7 +346,7 @@ function M.decide(verdict, is_whole)
   end
   local change, conversation = at.place.change, at.inline.conversation
   local hunk = not is_whole and at.place.hunk or nil
-  local is_allowed = verdict == "accept" and change.approval
+  local is_allowed = verdict == "keep" and change.approval
   if is_allowed and not require("oh.approval").is_readable(change.approval) then
     return
   end

@@ -102,28 +102,28 @@ local actions = {
     run = calls("input", "newer"),
   },
   {
-    name = "accept",
+    name = "keep",
     modes = NORMAL,
     desc = "keep the change under the cursor",
-    run = calls("review", "decide", "accept", false),
+    run = calls("review", "decide", "keep", false),
   },
   {
-    name = "revert",
+    name = "undo",
     modes = NORMAL,
     desc = "undo the change under the cursor",
-    run = calls("review", "decide", "revert", false),
+    run = calls("review", "decide", "undo", false),
   },
   {
-    name = "accept_file",
+    name = "keep_file",
     modes = NORMAL,
     desc = "keep the file",
-    run = calls("review", "decide", "accept", true),
+    run = calls("review", "decide", "keep", true),
   },
   {
-    name = "revert_file",
+    name = "undo_file",
     modes = NORMAL,
     desc = "undo the file",
-    run = calls("review", "decide", "revert", true),
+    run = calls("review", "decide", "undo", true),
   },
   { name = "next_file", modes = NORMAL, desc = "next file", run = calls("review", "go", 1) },
   {
@@ -209,12 +209,12 @@ end
 ---@return string
 function M.verdicts(is_asked, has_choice)
   local keys = config.current().keys.review
-  local function pair(accept, revert, what)
-    return ("%s/%s %s"):format(keys[accept] or "-", keys[revert] or "-", what)
+  local function pair(keep, undo, what)
+    return ("%s/%s %s"):format(keys[keep] or "-", keys[undo] or "-", what)
   end
-  local said = { pair("accept", "revert", is_asked and "allow/reject" or "keep/undo") }
+  local said = { pair("keep", "undo", is_asked and "allow/reject" or "keep/undo") }
   if has_choice then
-    table.insert(said, pair("accept_file", "revert_file", "the file"))
+    table.insert(said, pair("keep_file", "undo_file", "the file"))
   end
   table.insert(said, keys.help and keys.help .. " all keys" or nil)
   return table.concat(said, "  ")

@@ -2,7 +2,7 @@
 --- It is kept as long as the approval is pending; nothing is written before that is allowed.
 local M = {}
 
----@alias oh.Verdict "accept"|"revert"
+---@alias oh.Verdict "keep"|"undo"
 
 --- Verdicts by approval, and then by the number of the hunk.
 ---@type table<table, table<integer, oh.Verdict>>
@@ -29,7 +29,7 @@ end
 function M.count(approval)
   local hunks, verdicts = offered(approval)
   local n_out = vim.iter(pairs(verdicts)):fold(0, function(n, _, verdict)
-    return verdict == "revert" and n + 1 or n
+    return verdict == "undo" and n + 1 or n
   end)
   return { hunks = #hunks, chosen = vim.tbl_count(verdicts), left_out = n_out }
 end
@@ -50,7 +50,7 @@ function M.edited(approval)
   local hunks, verdicts = offered(approval)
   local left = {}
   for index, hunk in ipairs(hunks) do
-    if verdicts[index] ~= "revert" then
+    if verdicts[index] ~= "undo" then
       table.insert(left, hunk)
     end
   end
@@ -73,7 +73,7 @@ function M.sides(approval, uri, before, whole)
     vim.list_extend(after, before, at, hunk.oldStart)
     at = hunk.oldStart + hunk.oldLines + 1
     local start = #after
-    if verdicts[index] == "revert" then
+    if verdicts[index] == "undo" then
       vim.list_extend(after, before, hunk.oldStart + 1, at - 1)
     else
       vim.list_extend(after, whole, hunk.newStart + 1, hunk.newStart + hunk.newLines)

@@ -7,7 +7,7 @@
 
 ---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
 
----@alias oh.protocol.Isolation "view" | "worktree"
+---@alias oh.protocol.Isolation "overlay" | "worktree"
 
 ---@alias oh.protocol.Risk "low" | "medium" | "high" | "unknown"
 
@@ -19,7 +19,7 @@
 
 ---@alias oh.protocol.Purpose "condensation" | "title" | "ask" | "subagent"
 
----@alias oh.protocol.TurnCause "message" | "resume" | "condense" | "landing"
+---@alias oh.protocol.TurnCause "message" | "resume" | "condense" | "apply"
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
 
@@ -37,11 +37,11 @@
 
 ---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.LandingPlanned | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesPlanned | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
 
----@alias oh.protocol.SandboxSetting "auto" | "view" | "landlock" | "off"
+---@alias oh.protocol.SandboxSetting "auto" | "overlay" | "landlock" | "off"
 
 ---@alias oh.protocol.Trust "full" | "readOnly" | "none"
 
@@ -366,11 +366,11 @@
 ---@class (exact) oh.protocol.TrustSubject
 ---@field kind "trust"
 ---@field folder string
----@field runs? oh.protocol.SelfRun[]
+---@field runs? oh.protocol.ProjectProgram[]
 ---@field isTrusted? boolean
 
 --- Something that a trusted folder runs without asking.
----@class (exact) oh.protocol.SelfRun
+---@class (exact) oh.protocol.ProjectProgram
 ---@field kind "hook" | "skillCommand" | "server"
 ---@field command string
 ---@field uri string
@@ -407,14 +407,26 @@
 ---@field uri string
 ---@field turnId? string
 
---- Accept changes: they no longer wait for review.
----@class (exact) oh.protocol.AcceptParams
+--- Keep changes, which ends their review; the conversation is not isolated.
+---@class (exact) oh.protocol.KeepParams
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
 
---- Revert changes through the editor, leaving later changes of the user in place.
----@class (exact) oh.protocol.RevertParams
+--- Undo changes through the editor, leaving later changes of the user in place.
+---@class (exact) oh.protocol.UndoParams
+---@field conversationId string
+---@field uris? string[]
+---@field hunks? oh.protocol.NamedHunk[]
+
+--- Apply changes of an isolated conversation to its folders, merged with the user's own.
+---@class (exact) oh.protocol.ApplyParams
+---@field conversationId string
+---@field uris? string[]
+---@field hunks? oh.protocol.NamedHunk[]
+
+--- Discard changes of an isolated conversation: it sees the files of its folders again.
+---@class (exact) oh.protocol.DiscardParams
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
@@ -472,7 +484,7 @@
 ---@class (exact) oh.protocol.PortListParams
 ---@field conversationId string
 
---- Let the user reach a port of the view; that ends with what listens there.
+--- Let the user reach a port of the sandbox; that ends with what listens there.
 ---@class (exact) oh.protocol.PortOpenParams
 ---@field conversationId string
 ---@field port integer
@@ -538,7 +550,7 @@
 ---@class (exact) oh.protocol.SecretRemoveParams
 ---@field name string
 
---- List the names of the keys and secrets that the editor has lent.
+--- List the names of the keys and secrets that the editor has exposed.
 ---@class (exact) oh.protocol.SecretListParams
 
 --- List the MCP servers of the settings, each with its state and its tools.
@@ -1041,7 +1053,7 @@
 
 --- One line of the log.
 ---@class (exact) oh.protocol.LogRecord
----@field v 1
+---@field v 2
 ---@field seq integer
 ---@field ts string
 ---@field turnId? string
@@ -1282,17 +1294,17 @@
 ---@field reasons string[]
 ---@field digest string
 
---- A command ended, and what it changed in its view waits to land in the open folders.
----@class (exact) oh.protocol.LandingPlanned
----@field type "landing.planned"
+--- A command ended, and what it changed in its sandbox waits to land in the open folders.
+---@class (exact) oh.protocol.ChangesPlanned
+---@field type "changes.planned"
 ---@field changes oh.protocol.FileChange[]
----@field leftOut table<string, string>
----@field git oh.protocol.RepositoryLanding[]
+---@field omitted table<string, string>
+---@field git oh.protocol.RepositoryChanges[]
 ---@field notes string[]
----@field observed table<string, any>
+---@field itemFields table<string, any>
 
 --- What of one repository waits to land, all of it or nothing.
----@class (exact) oh.protocol.RepositoryLanding
+---@class (exact) oh.protocol.RepositoryChanges
 ---@field gitDir string
 ---@field workTree? string
 ---@field isNew? boolean
@@ -1301,9 +1313,9 @@
 ---@field index? string
 ---@field pack? string
 ---@field ends string[]
----@field protected string[]
----@field moved? string
----@field shown oh.protocol.GitChange[]
+---@field protectedNames string[]
+---@field conflict? string
+---@field summary oh.protocol.GitChange[]
 
 --- A branch, a tag or HEAD that moves, if it is still where it was.
 ---@class (exact) oh.protocol.RefMove
@@ -1326,11 +1338,11 @@
 ---@field files oh.protocol.FileChange[]
 ---@field bySubagent? oh.protocol.FileChange[]
 
---- The user accepted or reverted changes of a file; a hash is absent if there is no file.
+--- The user settled changes to a file; a hash is absent if there is no file.
 ---@class (exact) oh.protocol.ChangesReviewed
 ---@field type "changes.reviewed"
 ---@field uri string
----@field decision "accepted" | "reverted"
+---@field decision "kept" | "undone" | "applied" | "discarded"
 ---@field base? string
 ---@field now? string
 
@@ -1486,10 +1498,10 @@
 
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
----@field leftOut? table<string, string>
+---@field omitted? table<string, string>
 ---@field git? oh.protocol.GitChange[]
 
---- All changes to a file that are not accepted yet, as one change.
+--- All pending changes to a file, as one change.
 ---@class (exact) oh.protocol.ReviewedFile
 ---@field uri string
 ---@field op "add" | "modify" | "delete"
@@ -1503,7 +1515,7 @@
 ---@field raw? "bytes" | "link" | "folder"
 ---@field modeBefore? integer
 ---@field modeAfter? integer
----@field state "pending" | "accepted" | "reverted" | "conflict"
+---@field state "pending" | "kept" | "undone" | "applied" | "discarded" | "conflict"
 ---@field byCommand? boolean
 
 --- Both texts use LF as line ending; a text is absent when there was no file.
@@ -1520,7 +1532,7 @@
 ---@field newStart integer
 ---@field newLines integer
 
---- The files that were accepted or reverted, and those left unchanged, with the reason.
+--- The files that were changed or settled, and those left unchanged, with the reason.
 ---@class (exact) oh.protocol.ReviewResult
 ---@field done string[]
 ---@field conflicts oh.protocol.Conflict[]
@@ -1570,7 +1582,7 @@
 ---@class (exact) oh.protocol.PortListResult
 ---@field ports oh.protocol.OpenPort[]
 
---- A port of the view, which is not one of this machine.
+--- A port of the sandbox, which is not one of this machine.
 ---@class (exact) oh.protocol.OpenPort
 ---@field port integer
 ---@field address? string
@@ -1671,7 +1683,7 @@
 ---@class (exact) oh.protocol.ConfigValidateResult
 ---@field problems string[]
 
---- The names of lent keys and secrets, never their values.
+--- The names of exposed keys and secrets, never their values.
 ---@class (exact) oh.protocol.SecretNames
 ---@field names string[]
 ---@field forCommands string[]
@@ -1685,7 +1697,7 @@
 ---@field name string
 ---@field status oh.protocol.McpStatus
 ---@field tools string[]
----@field leftOut string[]
+---@field omitted string[]
 ---@field error? string
 
 --- Where the user signs in; the server's status becomes `running` once they have.
@@ -1710,8 +1722,8 @@
 
 --- What holds the commands that run unasked, as `initialize` reports it, too.
 ---@class (exact) oh.protocol.SandboxInfo
----@field level "view" | "landlock" | "none"
----@field wanted oh.protocol.SandboxSetting
+---@field level "overlay" | "landlock" | "off"
+---@field setting oh.protocol.SandboxSetting
 ---@field cause? string
 ---@field cure? string
 
@@ -1724,7 +1736,7 @@
 
 --- A durable event: a record of the log, byte for byte, with two more fields in front.
 ---@class (exact) oh.protocol.EventParams
----@field v 1
+---@field v 2
 ---@field seq integer
 ---@field ts string
 ---@field turnId? string
@@ -1913,8 +1925,10 @@ M.Requests = {
   ["input/respond"] = true, -- oh.protocol.InputRespondParams -> oh.protocol.RespondResult
   ["changes/list"] = true, -- oh.protocol.ChangesListParams -> oh.protocol.ChangesListResult
   ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
-  ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
-  ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
+  ["changes/keep"] = true, -- oh.protocol.KeepParams -> oh.protocol.ReviewResult
+  ["changes/undo"] = true, -- oh.protocol.UndoParams -> oh.protocol.ReviewResult
+  ["changes/apply"] = true, -- oh.protocol.ApplyParams -> oh.protocol.ReviewResult
+  ["changes/discard"] = true, -- oh.protocol.DiscardParams -> oh.protocol.ReviewResult
   ["checkpoint/list"] = true, -- oh.protocol.CheckpointListParams -> oh.protocol.CheckpointListResult
   ["checkpoint/restore"] = true, -- oh.protocol.CheckpointRestoreParams -> oh.protocol.RestoreResult
   ["attachment/put"] = true, -- oh.protocol.AttachmentPutParams -> oh.protocol.AttachmentPutResult

@@ -232,7 +232,7 @@ function M.decide(verdict, is_whole)
   if not (review and change) then
     return
   end
-  local is_asked = verdict == "accept" and change.approval
+  local is_asked = verdict == "keep" and change.approval
   if is_asked and not require("oh.approval").is_readable(change.approval) then
     return
   end

@@ -4,14 +4,16 @@ local tell = require("oh.tell")
 local M = {}
 
 ---@param daemon oh.Daemon
----@param name string A variable; "" shows which are lent.
-function M.lend(daemon, name)
-  local function tell_lent(result)
+---@param name string A variable; "" shows which are exposed.
+function M.expose(daemon, name)
+  local function show_exposed(result)
     local names = table.concat(result.forCommands, ", ")
-    tell.message(names == "" and "no secret is lent" or "lent to commands that name it: " .. names)
+    tell.message(
+      names == "" and "no secret is exposed" or "exposed to commands that name it: " .. names
+    )
   end
   if name == "" then
-    daemon:request("secret/list", vim.empty_dict(), tell_lent)
+    daemon:request("secret/list", vim.empty_dict(), show_exposed)
     return
   elseif not name:find("^[%a_][%w_]*$") then
     tell.warning(("%q is no name of a variable, such as GITHUB_TOKEN"):format(name))
@@ -23,10 +25,10 @@ function M.lend(daemon, name)
   if not is_answered or value == vim.NIL then
     return
   elseif value == "" then
-    daemon:request("secret/remove", { name = name }, tell_lent)
+    daemon:request("secret/remove", { name = name }, show_exposed)
   else
     local secret = { name = name, value = value, forCommands = true }
-    daemon:request("secret/set", secret, tell_lent)
+    daemon:request("secret/set", secret, show_exposed)
   end
 end
 

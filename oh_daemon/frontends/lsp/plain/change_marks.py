@@ -204,7 +204,7 @@ def _commands(titles: tuple[str, str], file: ChangedFile, hunk: Hunk | None) -> 
     arguments = [{"conversationId": file.conversation_id, **command_args}]
     return [
         {"title": title, "command": command, "arguments": arguments}
-        for title, command in zip(titles, ("ohDaemon.keep", "ohDaemon.revert"), strict=True)
+        for title, command in zip(titles, ("ohDaemon.keep", "ohDaemon.undo"), strict=True)
     ]
 
 

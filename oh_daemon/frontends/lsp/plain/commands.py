@@ -28,7 +28,12 @@ from oh_daemon.workspace.paths import path_from_uri, printable
 Run = Callable[[object, RequestContext], Any]
 _OF_NONE = frozenset({"conversation/start", "conversation/list"})
 """Methods that are about no conversation."""
-_REVIEWED = {"changes/accept": "Kept", "changes/revert": "Undone"}
+_REVIEWED = {
+    "changes/keep": "Kept",
+    "changes/undo": "Undone",
+    "changes/apply": "Applied",
+    "changes/discard": "Discarded",
+}
 _MAX_LISTED = 9
 _MAX_TITLE = 60
 
@@ -192,7 +197,7 @@ def _params(name: str, argument: object) -> Json:
                 return {"value": argument}
             case "conversation/list":
                 return {"query": argument}
-            case "changes/accept" | "changes/revert":
+            case "changes/keep" | "changes/undo" | "changes/apply" | "changes/discard":
                 return {"uris": [argument]}
             case _:
                 return {"content": [{"type": "text", "text": argument}]}

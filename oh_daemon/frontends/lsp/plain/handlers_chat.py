@@ -32,13 +32,17 @@ _ON_CHAT: Mapping[str, tuple[str, Json]] = {
     "Let the agent go on": ("ohDaemon.resume", {}),
     "Review the changes": ("ohDaemon.review", {}),
     "Keep all changes": ("ohDaemon.keep", {}),
-    "Undo all changes": ("ohDaemon.revert", {}),
+    "Undo all changes": ("ohDaemon.undo", {}),
+    "Apply all changes": ("ohDaemon.apply", {}),
+    "Discard all changes": ("ohDaemon.discard", {}),
     "Mode, approval and model": ("ohDaemon.options", {}),
     "Take back the last message": ("ohDaemon.rollback", {}),
     "Other conversations": ("ohDaemon.list", {}),
     "New conversation": ("ohDaemon.chat", {"new": True}),
 }
 """Title to command and argument; the commands are about the conversation of the file."""
+_REVIEW, _SETTLE = ("ohDaemon.keep", "ohDaemon.undo"), ("ohDaemon.apply", "ohDaemon.discard")
+"""Commands for changes that are applied already, and for those of an isolated conversation."""
 
 
 class ChatHandlers:
@@ -76,8 +80,13 @@ class ChatHandlers:
         fixed_actions = (
             _action(title, command, {"uri": uri} if command == _SEND else {**of_it, **more})
             for title, (command, more) in _ON_CHAT.items()
+            if command not in (_REVIEW if self._is_isolated(conversation_id) else _SETTLE)
         )
         return [*self._answers(conversation_id), *fixed_actions], True
+
+    def _is_isolated(self, conversation_id: str | None) -> bool:
+        opened = self._daemon.conversations.find_open(conversation_id or "")
+        return opened is not None and opened.isolated_changes is not None
 
     def _answers(self, conversation_id: str | None) -> list[Json]:
         """Return one action for each answer to what waits; the file shows what it is about."""

@@ -1,4 +1,4 @@
-/** Secrets for the agent's commands: kept in the editor's secret storage, lent to the daemon while it runs. */
+/** Secrets for the agent's commands: kept in the editor's secret storage, exposed to the daemon while it runs. */
 
 import { type SecretStorage, window } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -10,13 +10,13 @@ export const FOR_COMMANDS = "ohDaemon.commandSecrets";
 const SHOWN_MS = 10_000;
 const NEW = "$(add) A new one…";
 
-/** Lends the stored secrets to the daemon, and takes back those that are no longer stored.
- * Returns the names of those that are lent now, or undefined if the daemon refuses. */
-export async function lendSecrets(client: LanguageClient, secrets: SecretStorage): Promise<string[] | undefined> {
+/** Exposes the stored secrets to the daemon, and takes back those that are no longer stored.
+ * Returns the names of those that are exposed now, or undefined if the daemon refuses. */
+export async function exposeSecrets(client: LanguageClient, secrets: SecretStorage): Promise<string[] | undefined> {
   try {
     const stored = await load(secrets);
-    const lent = await client.sendRequest<SecretNames>("secret/list", {});
-    for (const name of lent.forCommands) if (!(name in stored)) await client.sendRequest("secret/remove", { name });
+    const exposed = await client.sendRequest<SecretNames>("secret/list", {});
+    for (const name of exposed.forCommands) if (!(name in stored)) await client.sendRequest("secret/remove", { name });
     for (const [name, value] of Object.entries(stored))
       await client.sendRequest("secret/set", { name, value, forCommands: true });
     return Object.keys(stored);
@@ -26,11 +26,11 @@ export async function lendSecrets(client: LanguageClient, secrets: SecretStorage
   }
 }
 
-/** Lends what is stored now, after a change, and says what is lent. */
-export async function lendChanged(client: LanguageClient, secrets: SecretStorage): Promise<void> {
-  const names = await lendSecrets(client, secrets);
+/** Exposes what is stored now, after a change, and says what is exposed. */
+export async function exposeChanged(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+  const names = await exposeSecrets(client, secrets);
   if (!names) return;
-  const said = names.length === 0 ? "no secret is lent" : `lent to commands that name it: ${names.join(", ")}`;
+  const said = names.length === 0 ? "no secret is exposed" : `exposed to commands that name it: ${names.join(", ")}`;
   window.setStatusBarMessage(`oh: ${said}`, SHOWN_MS);
 }
 
