@@ -70,10 +70,10 @@ def context_search(  # noqa: PLR0913 - a handler names each part that it takes.
         editor,
         language_servers,
     )
-    found: list[Found] = []
+    matches: list[Found] = []
     for kind in dict.fromkeys(search.params.kinds):
-        found += heapq.nsmallest(search.params.limit, _SOURCES[kind](search), key=_key)
-    best = heapq.nsmallest(search.params.limit, found, key=_key)
+        matches += heapq.nsmallest(search.params.limit, _SOURCES[kind](search), key=_key)
+    best = heapq.nsmallest(search.params.limit, matches, key=_key)
     return m.ContextSearchResult(items=tuple(item for _, item in best))
 
 

@@ -88,7 +88,7 @@ class ConversationRuntime:
         sandbox = context.user.sandbox.level(folders) if folders and owner_id else None
         files = files_of(context, log, tuple(folders), owner_id, sandbox, config.isolated)
         shared_sandbox = files.shared_sandbox
-        self.keep, self.disk = files.keep, files.disk
+        self.isolated_files, self.disk = files.isolated_files, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
         self.folders = files.own.folders
         """If there are none, there are no tools for files and commands either."""
@@ -113,14 +113,14 @@ class ConversationRuntime:
         self.command_changes = self._command_changes(context, log, shared_sandbox)
         self._finder = (
             shared_sandbox.overlay.sandbox.spawner
-            if shared_sandbox and self.keep
+            if shared_sandbox and self.isolated_files
             else services.spawner
         )
         if shared_sandbox is not None:
             self._at_the_end.callback(services.sandboxes.leave, owner_id, self.shells)
         self.checkpoints = None
         # In a store that came with the folder, git would obey the settings of whoever made it.
-        if folders and isinstance(log, LogFile) and is_own_log and self.keep is None:
+        if folders and isinstance(log, LogFile) and is_own_log and self.isolated_files is None:
             note_saves = client.editor.note_saves if client.editor else None
             store = log.folder / "checkpoints"
             self.checkpoints = Checkpoints(store, self.folders, services.spawner, note_saves)
@@ -197,10 +197,10 @@ class ConversationRuntime:
     ) -> PendingChanges | IsolatedCommandChanges | None:
         """Join the sandbox, and return what brings changes in it further, if anything does."""
         watch = self._watch(context)
-        if self.keep is not None:
+        if self.isolated_files is not None:
             if shared_sandbox is not None:
                 shared_sandbox.overlay.shells.append(self.shells)
-            return IsolatedCommandChanges(self.keep, self.disk, watch)
+            return IsolatedCommandChanges(self.isolated_files, self.disk, watch)
         if shared_sandbox is None:
             return None
         folder = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
@@ -250,7 +250,7 @@ class ConversationRuntime:
             before_run=self._before_command,
             network=self.network,
         )
-        if self.keep is not None and self.shells.are_sandboxed:
+        if self.isolated_files is not None and self.shells.are_sandboxed:
             terminal.spec = SPEC_ISOLATED
         servers, watch = context.client.servers, self._watch(context)
         editing: Sequence[Tool] = (
@@ -275,7 +275,7 @@ class ConversationRuntime:
 
     def _watch(self, context: ConversationContext) -> Watch:
         servers = context.client.servers
-        if servers is None or not servers.can_report or self.keep is not None:
+        if servers is None or not servers.can_report or self.isolated_files is not None:
             return unwatched
         return Problems(self.documents, servers).watch
 

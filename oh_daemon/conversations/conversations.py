@@ -242,8 +242,10 @@ class Conversations:
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], config: AgentConfig
     ) -> OpenConversation:
-        logged, equip = LogWithState(log, state, epoch), partial(self._equip, self)
-        return OpenConversation(self.context, config, logged, folders, equip, self._keep_summary)
+        log_with_state, equip = LogWithState(log, state, epoch), partial(self._equip, self)
+        return OpenConversation(
+            self.context, config, log_with_state, folders, equip, self._keep_summary
+        )
 
     def _add(self, open_conversation: OpenConversation, *, at_work: bool) -> OpenConversation:
         with self._lock:

@@ -161,8 +161,8 @@ def checkpoint_restore(
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
     conversation.require_rest()
-    listed = checkpoint_list(conversation, runtime).checkpoints
-    by_id = {checkpoint.id: checkpoint for checkpoint in listed}
+    checkpoints = checkpoint_list(conversation, runtime).checkpoints
+    by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints}
     if params.checkpoint_id not in by_id:
         what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")

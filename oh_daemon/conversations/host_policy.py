@@ -81,7 +81,7 @@ def service_gates(
             yield Gate(
                 subject,
                 f"Let commands connect to {service} on this machine?",
-                required=True,
+                is_required=True,
                 on_allow=partial(_save_grant, save_grant, subject),
                 refusal=f"Not run: no access to {service}: {UNASKED}"
                 if never_asks(options)

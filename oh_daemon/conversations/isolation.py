@@ -36,7 +36,7 @@ class ConversationFiles:
     own: Documents
     """As the conversation has them; the same unless it is isolated."""
     shared_sandbox: SharedSandbox | None = None
-    keep: IsolatedFiles | None = None
+    isolated_files: IsolatedFiles | None = None
     refusal: str | None = None
     """Why no command can run."""
 

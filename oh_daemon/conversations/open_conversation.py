@@ -72,7 +72,7 @@ class OpenConversation:
         self,
         context: ConversationContext,
         config: AgentConfig,
-        logged: LogWithState,
+        log_with_state: LogWithState,
         folders: Sequence[Path],
         equip: Callable[[Conversation, Sequence[Path], AgentConfig], AgentConfig],
         on_idle: Callable[[OpenConversation], None],
@@ -80,9 +80,9 @@ class OpenConversation:
         """`equip` adds tools to the recipe; `on_idle` is called when a turn has come to rest."""
         self._context, clock, masker = context, context.services.clock, context.services.masker
         self._on_idle = on_idle
-        state = logged.state
+        state = log_with_state.state
         self.conversation = conversation = Conversation(
-            state, logged.log, self, epoch=logged.epoch, clock=clock, masker=masker
+            state, log_with_state.log, self, epoch=log_with_state.epoch, clock=clock, masker=masker
         )
         conversation.journal.listeners.extend(context.client.listeners)
         config = equip(conversation, folders, config)
@@ -93,7 +93,7 @@ class OpenConversation:
         home = folders[0] if folders else None
         self._settings = context.user.settings.of(home).settings
         self.runtime = runtime = ConversationRuntime(
-            context, logged.log, folders, config, conversation
+            context, log_with_state.log, folders, config, conversation
         )
         conversation.journal.listeners.append(runtime.budget)
         self.repairs: tuple[str, ...] = ()
@@ -296,29 +296,31 @@ class OpenConversation:
         runtime = self.runtime
         if runtime.refusal is not None:
             raise InvalidStateError(runtime.refusal)
-        if runtime.keep is None:
+        if runtime.isolated_files is None:
             return None
         own, host = runtime.documents, self._context.services.spawner
-        return IsolatedChanges(runtime.keep, self.conversation, runtime.disk, own, unwatched, host)
+        return IsolatedChanges(
+            runtime.isolated_files, self.conversation, runtime.disk, own, unwatched, host
+        )
 
     def begin_isolation(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""
         runtime = self.runtime
-        if runtime.keep is None or self._config.parent is not None:
+        if runtime.isolated_files is None or self._config.parent is not None:
             return
         try:
-            runtime.keep.begin(runtime.disk)
+            runtime.isolated_files.begin(runtime.disk)
         except OSError as exc:
             raise ToolError(f"the conversation cannot be isolated: {exc}") from exc
-        if runtime.keep.notice is not None:
-            title, description, note = runtime.keep.notice
+        if runtime.isolated_files.notice is not None:
+            title, description, note = runtime.isolated_files.notice
             notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
             self.conversation.journal.append(e.ItemCompleted(item=notice))
 
     def remove_isolation(self) -> None:
         """Remove what an isolated conversation kept, once it is closed; not for a sub-agent."""
-        if self.runtime.keep is not None and self.conversation.state.parent_id is None:
-            self.runtime.keep.remove()
+        if self.runtime.isolated_files is not None and self.conversation.state.parent_id is None:
+            self.runtime.isolated_files.remove()
 
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in this order; log what was interrupted."""

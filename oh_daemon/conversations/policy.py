@@ -103,7 +103,7 @@ def questions_of(
 ) -> Sequence[OpenQuestions]:
     """Return what the user is asked about beside the agent's actions."""
     journal = conversation.journal
-    running = project_programs_in(
+    programs = project_programs_in(
         runtime.folders.folders,
         lambda: context.user.trust,
         notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
@@ -112,7 +112,7 @@ def questions_of(
         runtime.command_changes if isinstance(runtime.command_changes, PendingChanges) else None
     )
     return (
-        UnapprovedPrograms(journal, running, context.client.can_ask),
+        UnapprovedPrograms(journal, programs, context.client.can_ask),
         ApplyPrompts(journal, pending, context.client.can_ask),
     )
 
@@ -163,7 +163,7 @@ def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
     return Gate(
         subject,
         title,
-        required=True,
+        is_required=True,
         on_allow=allow,
         refusal=None if context.user.trust.may_ask(folder) else refusal,
     )
@@ -173,6 +173,6 @@ def _save_gate(documents: Documents, paths: Sequence[Path], conversation: Conver
     return Gate(
         SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in paths)),
         f"Save {', '.join(printable(path.name) for path in paths)} before the command runs?",
-        required=False,
+        is_required=False,
         on_allow=lambda _scope: documents.save(paths, cancel=conversation.cancel),
     )

@@ -212,9 +212,9 @@ class TrustedSettings:
     trust: TrustBook
 
     def of(self, folder: Path | None) -> Merged:
-        merged = self.sources.merged(folder, lambda folder: self.trust.of(folder) == "full")
+        settings = self.sources.merged(folder, lambda folder: self.trust.of(folder) == "full")
         problem = self.trust.problem
-        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
+        return replace(settings, problems=(*settings.problems, problem)) if problem else settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,8 @@ class MachineSandbox:
     settings: FolderSettings
 
     def level(self, folders: Sequence[Path]) -> Sandbox:
-        chosen = self.settings.of(folders[0] if folders else None).settings.sandbox
-        return self.test.sandbox(chosen, folders)
+        setting = self.settings.of(folders[0] if folders else None).settings.sandbox
+        return self.test.sandbox(setting, folders)
 
     def is_known(self) -> bool:
         return self.test.is_known()

@@ -108,15 +108,15 @@ def repaired_json(text: str) -> str:
     return _PYTHON.sub(_as_json, text)
 
 
-def _as_json(found: re.Match[str]) -> str:
-    part = found[0]
+def _as_json(match: re.Match[str]) -> str:
+    part = match[0]
     if part.startswith("'"):
         return f'"{_IN_QUOTES.sub(_requoted, part[1:-1])}"'
     return part if part.startswith('"') else _JSON_WORDS.get(part, "")
 
 
-def _requoted(found: re.Match[str]) -> str:
-    return {"\\'": "'", '"': '\\"'}.get(found[0], found[0])
+def _requoted(match: re.Match[str]) -> str:
+    return {"\\'": "'", '"': '\\"'}.get(match[0], match[0])
 
 
 def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:

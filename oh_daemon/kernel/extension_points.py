@@ -70,7 +70,7 @@ class Gate:
 
     subject: Subject
     title: str
-    required: bool
+    is_required: bool
     on_allow: Callable[[Scope], object]
     refusal: str | None = None
     """Set when the user may not be asked: the action is rejected with this reason."""

@@ -262,9 +262,9 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
     if approval is None:
         return
     decision = event["decision"]
-    decision_made = DecisionMade(decision["effect"], decision["scope"], approval, event)
+    made_decision = DecisionMade(decision["effect"], decision["scope"], approval, event)
     if not state.is_of_program(approval):
-        state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decision_made
+        state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = made_decision
     # Whoever edits a command allows only the edited version, not the one that was shown.
     lasts = decision["scope"] != "once" and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:

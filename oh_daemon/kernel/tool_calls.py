@@ -139,9 +139,9 @@ def _load_json(text: str) -> object:
     try:
         return _decode_json(text)
     except ValueError as first:
-        for repaired in (strict_json(text), strict_json(repaired_json(text))):
+        for value in (strict_json(text), strict_json(repaired_json(text))):
             with suppress(ValueError):
-                return _decode_json(repaired)
+                return _decode_json(value)
         raise first from None
 
 

@@ -259,8 +259,8 @@ def rows_of(git: Git) -> Rows:
 
 
 def rows_at(rows: Rows, paths: Iterable[bytes]) -> Rows:
-    paths_wanted = frozenset(paths)
-    return frozenset(row for row in rows if path_of(row) in paths_wanted)
+    path_set = frozenset(paths)
+    return frozenset(row for row in rows if path_of(row) in path_set)
 
 
 def compare_index(disk: Git, view: Git) -> IndexChange | None:

@@ -80,8 +80,8 @@ def mounts_below(folder: Path) -> dict[Path, str]:
     be seen (`clone_private_mount` of fs/namespace.c).
     """
     start = str(folder / "_")[:-1]
-    mounts_found = (mount for mount in _table().mounts() if str(mount.place).startswith(start))
-    return {mount.place: mount.kind for mount in mounts_found}
+    inner_mounts = (mount for mount in _table().mounts() if str(mount.place).startswith(start))
+    return {mount.place: mount.kind for mount in inner_mounts}
 
 
 def _table() -> _Table:

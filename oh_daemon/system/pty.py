@@ -232,13 +232,13 @@ def run_relayed(spawner: Spawner, argv: Sequence[str], *, cwd: Path, env: Mappin
     Whoever is beside the program can then type into that terminal at most. Streams that are no
     terminal it gets as they are. Call it on the main thread. Raises `ToolError` and `OSError`.
     """
-    ours = {number for number in range(3) if os.isatty(number)}
+    terminals = {number for number in range(3) if os.isatty(number)}
     with ExitStack() as stack:
-        pty = Pty() if ours else None
+        pty = Pty() if terminals else None
         if pty is not None:
             stack.callback(pty.close)
-            _imitate(pty, min(ours), stack)
-        fds = [pty.slave if pty and number in ours else number for number in range(3)]
+            _imitate(pty, min(terminals), stack)
+        fds = [pty.slave if pty and number in terminals else number for number in range(3)]
         process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
 
         def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -246,12 +246,12 @@ def run_relayed(spawner: Spawner, argv: Sequence[str], *, cwd: Path, env: Mappin
 
         for number in _TYPED_TO_INTERRUPT:
             stack.callback(signal.signal, number, signal.signal(number, interrupt))
-        end, woken = channel(stack)
-        process.exit_code.add_done_callback(lambda _: os.write(woken, b"\0"))
+        end, wake_end = channel(stack)
+        process.exit_code.add_done_callback(lambda _: os.write(wake_end, b"\0"))
         if pty is None:
             os.read(end, 1)
         else:
-            _relay(pty, ours, end)
+            _relay(pty, terminals, end)
         return _as_in_shell(process.exit_code.result())
 
 
@@ -271,18 +271,18 @@ def _imitate(pty: Pty, terminal: int, stack: ExitStack) -> None:
         tty.setraw(0, termios.TCSANOW)  # What was typed ahead stays.
 
 
-def _relay(pty: Pty, ours: set[int], end: int) -> None:
+def _relay(pty: Pty, terminals: set[int], end: int) -> None:
     """Pass on what is typed and shown until the program has ended and all is shown."""
     poll = select.poll()
-    for source in (pty.master, end, *(ours & {0})):
+    for source in (pty.master, end, *(terminals & {0})):
         poll.register(source, select.POLLIN)
-    shown_on = max(ours)
+    shown_on = max(terminals)
     while True:
         ready = {source for source, _ in poll.poll()}
         if 0 in ready:
-            typed = os.read(0, _TYPED_BYTES)
-            if typed:
-                pty.write(typed)
+            keys = os.read(0, _TYPED_BYTES)
+            if keys:
+                pty.write(keys)
             else:
                 poll.unregister(0)
         if pty.master in ready:

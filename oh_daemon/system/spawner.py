@@ -145,7 +145,7 @@ class Spawner:
         self._around = Enclosure(())
         self._answers = queue.SimpleQueue[Process | OSError | None]()
         """One answer for each request, in order; an error once the reaper has ended."""
-        self._awaited = b""
+        self._awaited_kind = b""
         """The tag of the request that has no answer yet; what answers no request is dropped."""
         self._running_processes: dict[int, Process] = {}
 
@@ -248,7 +248,7 @@ class Spawner:
 
     def _ask(self, packet: bytes, fds: list[int]) -> Process:
         sock = self._socket or self._start_reaper()
-        self._awaited = packet.partition(b"\0")[0]
+        self._awaited_kind = packet.partition(b"\0")[0]
         socket.send_fds(sock, [packet], fds)
         answer = self._answer()
         if answer is None:
@@ -268,7 +268,7 @@ class Spawner:
     def _start_reaper(self) -> socket.socket:
         self._answers = queue.SimpleQueue[Process | OSError | None]()
         # Before the reaper starts: a report that arrives unexpected is dropped.
-        self._awaited = b"ready"
+        self._awaited_kind = b"ready"
         self._around = Enclosure(())
         if self._enclose is not None:
             self._around = self._enclose()
@@ -317,22 +317,22 @@ class Spawner:
 
     def _on_report(self, report: bytes) -> None:
         """Take one report. What runs beside a reaper may have forged it: it is dropped then."""
-        awaited = self._awaited
+        awaited_kind = self._awaited_kind
         match report.split():
-            case [b"ready"] if awaited == b"ready":
-                self._awaited = b""
+            case [b"ready"] if awaited_kind == b"ready":
+                self._awaited_kind = b""
                 self._answers.put(None)
             case [b"exit", pid, code] if _is_number(pid) and _is_number(code.removeprefix(b"-")):
                 # Orphans that the reaper inherited have no `Process`.
                 if process := self._running_processes.pop(int(pid), None):
                     process.exit_code.set_result(int(code))
-            case [b"started", tag, pid] if tag == awaited and _is_number(pid):
-                self._awaited = b""
+            case [b"started", tag, pid] if tag == awaited_kind and _is_number(pid):
+                self._awaited_kind = b""
                 process = Process(self._number_here(int(pid)), tag.decode())
                 self._running_processes[int(pid)] = process
                 self._answers.put(process)
-            case [b"failed", tag, code] if tag == awaited and _is_number(code):
-                self._awaited = b""
+            case [b"failed", tag, code] if tag == awaited_kind and _is_number(code):
+                self._awaited_kind = b""
                 self._answers.put(OSError(int(code), os.strerror(int(code))))
             case _:
                 pass
@@ -357,8 +357,8 @@ class Spawner:
                 return  # There is a new one, and no process was started by this one.
             self._socket = self._reaper = None
             # Processes started from here on belong to the next reaper.
-            running, self._running_processes = self._running_processes, {}
-        for process in running.values():
+            processes, self._running_processes = self._running_processes, {}
+        for process in processes.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)
 

@@ -110,13 +110,13 @@ class EditHistory:
         if sha256 is None:
             return ""
         try:
-            text_kept = self.blobs.read_blob(sha256)
+            data = self.blobs.read_blob(sha256)
         except (UserError, StorageError) as exc:
             message = f"the text that was kept for undo cannot be read: {exc.message}"
             raise ToolError(message) from exc
-        if sha256_of(text_kept) != sha256:
+        if sha256_of(data) != sha256:
             raise ToolError("the text that was kept for undo is damaged; nothing was changed")
-        return text_kept.decode("utf-8", "surrogatepass")
+        return data.decode("utf-8", "surrogatepass")
 
     def recreating(self, path: Path, text: str) -> Create:
         """Return the change that restores a removed file, with old line ends and form if known."""

@@ -124,8 +124,8 @@ def _most_like(text: str, old: str) -> int | None:
     return None if position is None else max(position - words.index(longest), 0) + 1
 
 
-def _with_most_words(lines: list[str], text_wanted: str) -> int | None:
-    words = Counter(_WORD.findall(text_wanted))
+def _with_most_words(lines: list[str], query: str) -> int | None:
+    words = Counter(_WORD.findall(query))
     shares = [(words & Counter(_WORD.findall(line))).total() / words.total() for line in lines]
     best = max(range(len(lines)), key=shares.__getitem__)
     return best if shares[best] >= _LIKE else None

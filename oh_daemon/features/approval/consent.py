@@ -110,9 +110,9 @@ class Consent:
         if not is_same or self._judge.verdict(item, tool.spec, intent).effect != "allow":
             return None
         # After a restart, hooks have not been asked yet; what they say counts in the verdict.
-        hooked = self._ask_hooks(item, tool, intent)
-        if not isinstance(hooked, Intent):
-            return hooked
+        hook_ruling = self._ask_hooks(item, tool, intent)
+        if not isinstance(hook_ruling, Intent):
+            return hook_ruling
         verdict = self._judge.verdict(item, tool.spec, intent)
         decision = Decision(effect="allow")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=decision, by="policy")
@@ -192,9 +192,9 @@ class Consent:
     ) -> Intent | Rejection | None:
         # Hooks come before anybody is asked: what a hook denies needs no answer.
         if intent.digest not in answers.decisions and answers.request is None:
-            hooked = self._ask_hooks(item, tool, intent)
-            if not isinstance(hooked, Intent):
-                return hooked
+            hook_ruling = self._ask_hooks(item, tool, intent)
+            if not isinstance(hook_ruling, Intent):
+                return hook_ruling
         gates = self._policy.gates(tool.spec, intent)
         for gate in gates:
             result = self._pass_gate(item, gate, answers, intent)
@@ -225,7 +225,7 @@ class Consent:
         if decision.effect == "allow":
             gate.on_allow(decision.scope)
             return intent
-        return _rejection(decision) if gate.required else intent
+        return _rejection(decision) if gate.is_required else intent
 
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""

@@ -54,11 +54,13 @@ NO_POLICY = Policy(
 class Judge:
     """Judges the actions of one conversation."""
 
-    def __init__(self, journal: Journal, policy: Policy, hooked: Mapping[str, Ruling]) -> None:
+    def __init__(
+        self, journal: Journal, policy: Policy, hook_rulings: Mapping[str, Ruling]
+    ) -> None:
         """`hooked` has what hooks decided, by the id of the action."""
         self._journal = journal
         self._policy = policy
-        self._hooked = hooked
+        self._hook_rulings = hook_rulings
 
     def rated(self, spec: ToolSpec, intent: Intent) -> Intent:
         """Return the intent with the rating of the program's own analyzer, if it has one."""
@@ -96,15 +98,15 @@ class Judge:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
-        hooked = self._hooked.get(item["id"])
-        for strict in (ruling, hooked):
+        hook_ruling = self._hook_rulings.get(item["id"])
+        for strict in (ruling, hook_ruling):
             if strict is not None and strict.effect != "allow":
                 return strict
         if self._is_granted_anywhere(key_of(intent.subject)):
             return Ruling("allow", "granted before", covers_high=True)
         if is_edit(intent.subject) and self._is_granted_anywhere(EDITS):
-            return hooked or ruling or Ruling("allow", "edits granted before")
-        return hooked or ruling
+            return hook_ruling or ruling or Ruling("allow", "edits granted before")
+        return hook_ruling or ruling
 
     def _is_granted_anywhere(self, key: str) -> bool:
         return self.is_granted(key) or self._policy.is_granted(key)

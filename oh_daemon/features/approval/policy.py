@@ -92,8 +92,8 @@ def decide(
     )
     effect, code, rule = next(row[1:] for row in rules if row[0])
     # Of these rules, an approval would not say otherwise that they ask.
-    reasons_shown = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
-    return Verdict(effect, code, rule, risk, reasons_shown)
+    all_reasons = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
+    return Verdict(effect, code, rule, risk, all_reasons)
 
 
 def advice(verdict: Verdict, intent: Intent, *, is_main: bool) -> str:
@@ -127,9 +127,9 @@ def _picker(
     values: dict[str, str],
     choices: dict[str, str],
 ) -> Option:
-    choices_shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
+    picker_choices = tuple(Choice(value=value, label=label) for value, label in choices.items())
     return Option(
-        id=name, name=name.capitalize(), category=name, value=values[name], choices=choices_shown
+        id=name, name=name.capitalize(), category=name, value=values[name], choices=picker_choices
     )
 
 

@@ -50,10 +50,10 @@ def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> 
     for rule in rules:
         if not rule.argv:
             return rule
-        for segments_allowed in segments:
-            n_before = len(segments_allowed) - len(words)
-            is_end = n_before >= 0 and list(segments_allowed[n_before:]) == list(words)
-            if is_end and len(rule.argv) > n_before and _begins(rule, segments_allowed):
+        for segment in segments:
+            n_before = len(segment) - len(words)
+            is_end = n_before >= 0 and list(segment[n_before:]) == list(words)
+            if is_end and len(rule.argv) > n_before and _begins(rule, segment):
                 return rule
     return None
 

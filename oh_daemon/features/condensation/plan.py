@@ -56,11 +56,11 @@ def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Condensation
     old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
     long = [item for item in old if _result_size(item) > _WORTH_PRUNING]
     for candidates in ([item for item in long if not _has_failed(item)], long):
-        pruned_cut = replace(
+        new_cut = replace(
             history_cut, pruned_ids=history_cut.pruned_ids.union(item["id"] for item in candidates)
         )
-        if pruned_cut != history_cut and _size_after(pruned_cut, items) <= _ENOUGH * view_chars:
-            return CondensationPlan(pruned_cut)
+        if new_cut != history_cut and _size_after(new_cut, items) <= _ENOUGH * view_chars:
+            return CondensationPlan(new_cut)
     return None
 
 

@@ -37,11 +37,11 @@ class ContextFiles(Feature):
 
     def restore(self, state: State) -> None:
         """Mark the files that the agent was given; it is given all others again."""
-        given = {*state.agent.get("contextFiles", ())}
+        names = {*state.agent.get("contextFiles", ())}
         for item in state.items:
-            given.update((item.get("meta") or {}).get("contextFiles", ()))
+            names.update((item.get("meta") or {}).get("contextFiles", ()))
         with self._lock:
-            self._names = given
+            self._names = names
 
     def of_roots(self) -> tuple[ContextFile, ...]:
         """Return the new files of the open folders, by folder, then by how common the name is."""

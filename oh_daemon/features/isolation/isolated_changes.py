@@ -73,7 +73,7 @@ class _WaitingFile:
 class IsolatedChanges:
     """Blocks. Safe from any thread while no turn is under way."""
 
-    keep: IsolatedFiles
+    isolated_files: IsolatedFiles
     conversation: Conversation
     disk: Documents
     own: Documents
@@ -82,7 +82,7 @@ class IsolatedChanges:
     host: Spawner
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult:
-        pending = self.keep.pending_changes(self.disk)
+        pending = self.isolated_files.pending_changes(self.disk)
         left_out = {"form"} if with_patches else {"form", "patch"}
         files = [self._review_file(change, left_out) for change in self._changes(pending.changes)]
         reason_by_uri = {self._uri(path): why for path, why in pending.left_out.items()}
@@ -94,7 +94,7 @@ class IsolatedChanges:
         return ChangesListResult(files=tuple(files), omitted=reason_by_uri or None, git=git or None)
 
     def diff(self, uri: str) -> ChangesDiffResult:
-        file = self._by_uri(self.keep.pending_changes(self.disk)).get(uri)
+        file = self._by_uri(self.isolated_files.pending_changes(self.disk)).get(uri)
         if file is None:
             raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
         is_text = file.change.raw is None
@@ -109,7 +109,7 @@ class IsolatedChanges:
     def apply(self, params: ReviewParams) -> ReviewResult:
         """Apply whole files, hunks, or all; a protected file is applied only if it is named."""
         require_rest(self.conversation)
-        pending = self.keep.pending_changes(self.disk)
+        pending = self.isolated_files.pending_changes(self.disk)
         changes = self._by_uri(pending)
         tops = self._repositories(pending)
         selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
@@ -125,8 +125,8 @@ class IsolatedChanges:
             if file.is_whole(hunks):
                 paths.append(file.path)
             else:
-                self.keep.rebase(file.path, file.with_hunks(hunks))
-        self.keep.settle(paths, self.disk)
+                self.isolated_files.rebase(file.path, file.with_hunks(hunks))
+        self.isolated_files.settle(paths, self.disk)
         repositories: Collection[str] = ()
         if pending.git.repositories and (_is_all(params) or not tops.isdisjoint(params.uris)):
             other_paths = [
@@ -141,7 +141,7 @@ class IsolatedChanges:
     def discard(self, params: ReviewParams) -> ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
         require_rest(self.conversation)
-        pending = self.keep.pending_changes(self.disk)
+        pending = self.isolated_files.pending_changes(self.disk)
         changes = self._by_uri(pending)
         path_by_uri = {self._uri(path): path for path in pending.left_out}
         tops = self._repositories(pending)
@@ -158,10 +158,10 @@ class IsolatedChanges:
             remaining = file.with_hunks([hunk for hunk in file.hunks if hunk not in hunks])
             change = Rewrite(file.now, remaining)
             self.own.restore(file.path, change, label="Discard", cancel=CancelToken())
-        self.keep.settle(paths, self.disk)
+        self.isolated_files.settle(paths, self.disk)
         uris = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
         if uris:
-            self.keep.take_out(pending.git_names)
+            self.isolated_files.take_out(pending.git_names)
         return self._log_review("discarded", [changes[uri] for uri in selection], conflicts, uris)
 
     def _by_uri(self, pending: PendingFiles) -> dict[str, _WaitingFile]:
@@ -183,7 +183,7 @@ class IsolatedChanges:
             return f"{tool.protected_names[0]} in it is protected; name the repository to apply it"
         why_not = tool.apply_git()
         if why_not is None:
-            self.keep.take_out(pending.git.removals)
+            self.isolated_files.take_out(pending.git.removals)
         return why_not
 
     def _changes(self, changes: Mapping[Path, FileChange]) -> Sequence[_WaitingFile]:
@@ -265,8 +265,8 @@ class IsolatedChanges:
         asks: bool,
         git: Sequence[RepositoryChanges] = (),
     ) -> ApplyTool:
-        planned = ChangesPlanned(changes=tuple(changes), git=tuple(git), item_fields={})
-        return ApplyTool(self.disk, self.watch, plain_form(planned), self.host, asks=asks)
+        plan = ChangesPlanned(changes=tuple(changes), git=tuple(git), item_fields={})
+        return ApplyTool(self.disk, self.watch, plain_form(plan), self.host, asks=asks)
 
     def _log_review(
         self,

@@ -22,20 +22,20 @@ from oh_daemon.workspace.documents import Documents
 class IsolatedCommandChanges:
     """Implements `extension_points.CommandChanges`; the user applies changes, not the turn."""
 
-    keep: IsolatedFiles
+    isolated_files: IsolatedFiles
     documents: Documents
     watch: Watch
 
     def begin(self) -> None:
         """Let commands see what has changed outside. Raises `ToolError`."""
         try:
-            self.keep.begin(self.documents)
+            self.isolated_files.begin(self.documents)
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
     def collect(self, observation: Json, persist: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
         with suppress(OSError, ToolError):  # It is noted with the next command.
-            self.keep.end(self.documents)
+            self.isolated_files.end(self.documents)
         return False
 
     has_news = False

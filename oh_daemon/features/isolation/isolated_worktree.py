@@ -198,9 +198,9 @@ class Worktree:
         """Return mode and content of those names that the commit has."""
         files: dict[str, tuple[int, bytes]] = {}
         output = self._git(tree.place, "ls-tree", "-r", "-z", tree.commit, "--", ".")
-        names_wanted = set(names)
+        name_set = set(names)
         rows = (row.split("\t", 1) for row in os.fsdecode(output).split("\0") if row)
-        oids = {name: head.split() for head, name in rows if name in names_wanted}
+        oids = {name: head.split() for head, name in rows if name in name_set}
         for name, (mode, kind, oid) in oids.items():
             if kind == "blob":
                 files[name] = (int(mode, 8), self._git(tree.place, "cat-file", "blob", oid))

@@ -51,13 +51,13 @@ class ServerEnvironment:
     masker: Masker
     """Masks each value that replaced a `${NAME}`, or whose own name suggests a secret."""
     cwd: Path
-    keep: Persist = field(default_factory=dict[str, Json])
+    token_store: Persist = field(default_factory=dict[str, Json])
     """Where the tokens are kept that a server issues after signing in."""
     prepare: Prepare | None = None
     """Used if it is not `spawner` that starts each as its settings say."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
-        return SignIn(settings.url or "", self.keep, self.masker.add)
+        return SignIn(settings.url or "", self.token_store, self.masker.add)
 
     def connect(
         self,
@@ -267,8 +267,8 @@ async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller
     async with to_session:
         async for line, is_whole in _lines(reader):
             try:
-                parsed = line if is_whole else _too_long(line)
-                message = jsonrpc_message_adapter.validate_json(parsed, by_name=False)
+                line_or_error = line if is_whole else _too_long(line)
+                message = jsonrpc_message_adapter.validate_json(line_or_error, by_name=False)
             except ValueError:
                 continue
             await (to_session if is_whole else to_caller).send(SessionMessage(message))

@@ -60,7 +60,7 @@ class McpServer:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.offered: tuple[SelectedTool, ...] = ()
+        self.selected_tools: tuple[SelectedTool, ...] = ()
         self.has_resources = False
         self.is_another_try = False
         """Whether it had failed before it began to connect."""
@@ -208,7 +208,7 @@ class McpServer:
                     client = Client(transport, message_handler=self._on_message, cache=None)
                     await stack.enter_async_context(client)
                     await self._list_tools(client)
-                logger.info("MCP server %s runs with %d tools", self.name, len(self.offered))
+                logger.info("MCP server %s runs with %d tools", self.name, len(self.selected_tools))
                 self._client, self._has_run = client, True
                 self.has_resources = client.server_capabilities.resources is not None
                 self._sign_in.end()
@@ -240,7 +240,7 @@ class McpServer:
             if cursor is None:
                 break
         offer = choose_tools(self.name, self.settings, listing, self._digests)
-        self.offered, self._digests = offer.tools, dict(offer.digests)
+        self.selected_tools, self._digests = offer.tools, dict(offer.digests)
         names = tuple(tool.spec.name for tool in offer.tools)
         self.info = self.info.model_copy(update={"tools": names, "omitted": offer.left_out})
 
@@ -272,8 +272,8 @@ class McpServer:
         error: str | None = None,
     ) -> None:
         if status in {"disabled", "authRequired", "failed"}:
-            self.offered, self.has_resources = (), False
-        tools = tuple(tool.spec.name for tool in self.offered)
+            self.selected_tools, self.has_resources = (), False
+        tools = tuple(tool.spec.name for tool in self.selected_tools)
         error = error and printable(self._around.masker.mask(error), allowed="\n")
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()

@@ -185,7 +185,7 @@ class ServerPool:
         tools = (
             McpTool(tool, server, self.run_on_loop, self.confinement)
             for server in servers
-            for tool in server.offered
+            for tool in server.selected_tools
         )
         return sorted(tools, key=lambda tool: tool.spec.name)
 
@@ -274,13 +274,13 @@ class ServerTools(Feature):
         """The tools of the last step, in the order of the sources."""
 
     def before_step(self, _conversation: Conversation, cancel: CancelToken) -> None:
-        found: list[Tool] = [tool for source in self._sources for tool in source.tools(cancel)]
+        tools: list[Tool] = [tool for source in self._sources for tool in source.tools(cancel)]
         readable = {
             name: each for source in self._sources for name, each in source.readable().items()
         }
         if readable:
-            found.append(ResourceTool(readable, self._sources[0].run_on_loop))
-        self.latest = found
+            tools.append(ResourceTool(readable, self._sources[0].run_on_loop))
+        self.latest = tools
 
     def report(self, conversation: Conversation, _offered: Container[str]) -> None:
         """Warn of each server that failed or needs the user to sign in, and what they have."""
@@ -303,27 +303,27 @@ def _caveats_of(source: ServerPool, server: McpServerInfo) -> Iterator[Caveat]:
 class McpTool:
     """A tool of a server; tools from the same listing compare equal."""
 
-    offered: SelectedTool
+    selection: SelectedTool
     server: McpServer
     run_on_loop: RunOnLoop
     confinement: Confinement | None = None
 
     @property
     def spec(self) -> ToolSpec:
-        return self.offered.spec
+        return self.selection.spec
 
     def plan(self, args: Json) -> Intent:
         """Rate a tool as low risk if its server says that it only reads, otherwise as medium."""
         return Intent(
-            f"{self.server.name}: {self.offered.own_name}",
-            ToolSubject(tool=self.spec.name, args=args, definition=self.offered.digest),
+            f"{self.server.name}: {self.selection.own_name}",
+            ToolSubject(tool=self.spec.name, args=args, definition=self.selection.digest),
             "low" if self.spec.read_only else "medium",
             footprint=Footprint(writes=not self.spec.read_only),
             confinement=self.confinement and self.confinement.why,
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        answer = self.run_on_loop(self.server.call(self.offered.own_name, args), context.cancel)
+        answer = self.run_on_loop(self.server.call(self.selection.own_name, args), context.cancel)
         content: tuple[Json, ...] = tuple(answer.get("content", ()))
         if not content and "structuredContent" in answer:
             content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)

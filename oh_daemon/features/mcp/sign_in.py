@@ -38,7 +38,7 @@ class SignIn:
 
     def __init__(self, url: str, store: Persist, on_secret: Callable[[str], None]) -> None:
         self._url = url
-        self._keep = store
+        self._store = store
         self._on_secret = on_secret
         self._credentials: Json = {}
         self._page: asyncio.Future[str | None] | None = None
@@ -51,8 +51,8 @@ class SignIn:
 
         Forgets whoever was signed in before.
         """
-        record = self._keep.get(self._url, {})
-        self._keep[self._url] = {key: record[key] for key in ("client",) if key in record}
+        record = self._store.get(self._url, {})
+        self._store[self._url] = {key: record[key] for key in ("client",) if key in record}
         self._page = asyncio.get_running_loop().create_future()
         return self._page
 
@@ -76,7 +76,7 @@ class SignIn:
     async def auth(self) -> AsyncGenerator[Any]:
         """Yield the HTTP client's `auth`; None if there are no tokens and nobody is signing in."""
         self.is_needed = False
-        self._credentials = dict(self._keep.get(self._url, {}))
+        self._credentials = dict(self._store.get(self._url, {}))
         if self._page is not None:
             async with _Browser(self._port) as browser:
                 if browser.port != self._port:
@@ -91,7 +91,7 @@ class SignIn:
     @property
     def has_news(self) -> bool:
         """Whether another daemon of this user has kept newer tokens than those in use."""
-        tokens = self._keep.get(self._url, {}).get("tokens")
+        tokens = self._store.get(self._url, {}).get("tokens")
         return tokens is not None and tokens != self._credentials.get("tokens")
 
     def on_refused(self) -> None:
@@ -135,7 +135,7 @@ class SignIn:
     def _take_up_news(self) -> None:
         """Use the tokens of another daemon: when it refreshed them, ours became worthless."""
         if self.has_news:
-            self._credentials = dict(self._keep.get(self._url, {}))
+            self._credentials = dict(self._store.get(self._url, {}))
             self._context.current_tokens = self._tokens()
             self._context.client_info = self._client()
             self._complete()
@@ -181,7 +181,7 @@ class SignIn:
         self._credentials["expiresAt"] = self._context.token_expiry_time
         if "tokens" in self._credentials:
             self.is_needed = False
-        self._keep[self._url] = self._credentials
+        self._store[self._url] = self._credentials
 
     def _mask(self) -> None:
         for holder in (self._credentials.get("tokens", {}), self._credentials.get("client", {})):

@@ -104,7 +104,7 @@ class Assembly:
         self._on_delta = on_delta
         self._tools = Tools(tools)
         self._choices: dict[object, _Choice] = {}
-        self._shown: dict[Channel, object] = {}
+        self._streams: dict[Channel, object] = {}
         """By channel, the choice whose text is shown: the first that had some."""
         self._blocks: list[Json] = []
         self._response_id: str | None = None
@@ -189,9 +189,9 @@ class Assembly:
         )
 
     def _text(self, channel: Channel) -> str:
-        if channel not in self._shown:
+        if channel not in self._streams:
             return ""
-        return self._choices[self._shown[channel]].texts[channel].full_text()
+        return self._choices[self._streams[channel]].texts[channel].full_text()
 
     def _feed_rest(self, channel: Channel, key: object, whole: str) -> None:
         """Add what has not come yet of a whole text."""
@@ -210,7 +210,7 @@ class Assembly:
 
     def _feed_text(self, channel: Channel, key: object, piece: str) -> None:
         clean = self._choices[key].texts[channel].feed(piece) if piece else ""
-        if piece and self._shown.setdefault(channel, key) == key and clean:
+        if piece and self._streams.setdefault(channel, key) == key and clean:
             self._on_delta(ModelDelta(channel, clean))
 
     def _feed_block(self, block: Json) -> None:

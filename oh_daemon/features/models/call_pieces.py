@@ -99,8 +99,8 @@ class Tools:
 
     def _unwrapped(self, name: str) -> str:
         words = [word for word in _WORD.findall(name) if not word.isdigit()]
-        left = [word for word in words if word.lower() not in _WRAPPERS]
-        return left[0] if len(left) == 1 else ""
+        other_words = [word for word in words if word.lower() not in _WRAPPERS]
+        return other_words[0] if len(other_words) == 1 else ""
 
 
 def read_piece(entry: Any) -> Piece | None:
@@ -268,9 +268,9 @@ def _name(names: Sequence[str], tools: Tools) -> str:
     distinct = [*dict.fromkeys(names)]
     candidates = [*distinct[:1]] * (len(distinct) == 1)
     candidates += ["".join(names), *(distinct[-1:] if _grow(names) else ())]
-    known = next(filter(None, map(tools.own_name, candidates)), None)
-    if known is not None:
-        return known
+    found_name = next(filter(None, map(tools.own_name, candidates)), None)
+    if found_name is not None:
+        return found_name
     is_clash = len(distinct) > 1 and any(map(tools.own_name, distinct))
     return "" if is_clash else candidates[0]
 

@@ -90,11 +90,11 @@ def _sent_message(message: Json, rules: Rules) -> Json:
     calls: list[Json] = message.get("tool_calls", [])
     if not rules.needs_signatures and not any(SIGNATURE in call["id"] for call in calls):
         return message
-    signed = [_signed_call(call) for call in calls]
+    signed_calls = [_signed_call(call) for call in calls]
     if calls and rules.needs_signatures:
         # Of parallel calls, only the first has one.
-        signed[0] = {"extra_content": _seal(NO_SIGNATURE), **signed[0]}
-    return {**message, "tool_calls": signed} if calls else message
+        signed_calls[0] = {"extra_content": _seal(NO_SIGNATURE), **signed_calls[0]}
+    return {**message, "tool_calls": signed_calls} if calls else message
 
 
 def _signed_call(call: Json) -> Json:

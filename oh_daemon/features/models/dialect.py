@@ -60,10 +60,10 @@ class ModelCall:
     def prepared_messages(self) -> list[Json]:
         """The messages to write, prepared for chat completions."""
         _, is_start, is_end = self._part
-        prepared = prepare_messages(
+        messages = prepare_messages(
             self.messages, self.settings.model, self.can, is_start=is_start, is_end=is_end
         )
-        return in_order(prepared, self.can.rules)
+        return in_order(messages, self.can.rules)
 
     @property
     def _part(self) -> MessageGroup:

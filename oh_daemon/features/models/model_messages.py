@@ -143,8 +143,8 @@ def _with_call_ids(message: Json, can: Capabilities) -> Json:
 def _accepted(call: Json, can: Capabilities) -> Json:
     """Return a call with an id and a name that are accepted, whatever its model wrote."""
     function: Json = call["function"]
-    named = {**function, "name": sent_name(function["name"], can.rules)}
-    return {**call, "id": _call_id(call["id"], can), "function": named}
+    function_with_name = {**function, "name": sent_name(function["name"], can.rules)}
+    return {**call, "id": _call_id(call["id"], can), "function": function_with_name}
 
 
 def _call_id(call_id: str, can: Capabilities) -> str:
@@ -277,7 +277,7 @@ class ShownText:
 
 def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
     """Return the answer with the calls in its text turned into native ones."""
-    known = Tools(tools)
+    tool_set = Tools(tools)
     texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
     rest = answer.text
     while mark := _ENDS["text"].search(rest):
@@ -291,9 +291,9 @@ def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
         else:
             call, after = _read_call(rest)
             # Without JSON it may be a call in the form of the model's own training.
-            others, end = written_calls(mark[0] + rest, known) if not call.name else ([], 0)
-            calls += others or [call]
-            rest = (mark[0] + rest)[end:] if others else after
+            written, end = written_calls(mark[0] + rest, tool_set) if not call.name else ([], 0)
+            calls += written or [call]
+            rest = (mark[0] + rest)[end:] if written else after
     is_done = answer.finish_reason == "stop"
     return replace(
         answer,

@@ -135,11 +135,11 @@ class RemoteModel:
             relief = plan_relief(exc.message, request) if is_refusal(exc) else None
             if relief is None or relief in reliefs:
                 raise
-            said = exc.message
+            reason = exc.message
         answer = self._attempt(request, progress, (*reliefs, relief))
         if history is not None:
             self._reliefs[history] = (*reliefs, relief)
-        title = f"{said}. The request was sent again, and {relief.what}, as in those that follow."
+        title = f"{reason}. The request was sent again, and {relief.what}, as in those that follow."
         caveat = Caveat("requestChanged", title, about=relief.what)
         return replace(answer, caveats=(*answer.caveats, caveat))
 
@@ -149,11 +149,11 @@ class RemoteModel:
         progress.cancel.raise_if_cancelled()
         self._require_key()
         call = self._call(request, reliefs)
-        request, settings, sent = call.request, call.settings, call.sent_tools
+        request, settings, sent_tools = call.request, call.settings, call.sent_tools
         has_functions = call.can.calls_functions
         on_delta = progress.on_delta
-        shown = on_delta if has_functions else ShownText(on_delta).feed
-        assembly = Assembly(shown, call.tools or request.tools)
+        on_text = on_delta if has_functions else ShownText(on_delta).feed
+        assembly = Assembly(on_text, call.tools or request.tools)
         patience = AttemptDeadlines(settings)
         with closing(self._chunks(call, progress.cancel, patience)) as chunks:
             for chunk in chunks:
@@ -162,17 +162,17 @@ class RemoteModel:
         if not assembly.is_complete:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
         answer = assembly.answer(read_usage(assembly.usage, self._price))
-        calls = tuple(original_call(made, sent) for made in answer.tool_calls)
+        calls = tuple(original_call(call_made, sent_tools) for call_made in answer.tool_calls)
         answer = self._with_written_calls(
             replace(answer, model=self.name, tool_calls=calls), request
         )
         if answer.finish_reason == "tool_calls" and not answer.tool_calls:
             raise failed_end("a tool call, but without one")
-        n_left_out = len(request.tools) - len(sent) if has_functions else 0
+        n_left_out = len(request.tools) - len(sent_tools) if has_functions else 0
         if not n_left_out:
             return answer
         title = (
-            f"{self.name} takes {len(sent)} tools in a request, so the last {n_left_out} of "
+            f"{self.name} takes {len(sent_tools)} tools in a request, so the last {n_left_out} of "
             f"{len(request.tools)} are left out; stop MCP servers that are not needed"
         )
         caveat = Caveat("requestChanged", title, about="tools")
@@ -199,8 +199,8 @@ class RemoteModel:
             answer = read_answer(answer, request.tools)
         if request.purpose is not None or request.tool_choice == "none" or not answer.text:
             return answer
-        made = (call["id"] for each in request.messages for call in each.get("tool_calls", ()))
-        may_run = not is_native or all(call_id.startswith(WRITTEN) for call_id in made)
+        ids = (call["id"] for each in request.messages for call in each.get("tool_calls", ()))
+        may_run = not is_native or all(call_id.startswith(WRITTEN) for call_id in ids)
         answer = read_written(answer, request.tools, may_run=may_run)
         if is_native and answer.tool_calls and answer.tool_calls[0].id.startswith(WRITTEN):
             title = (

@@ -59,18 +59,18 @@ def with_ends(messages: Sequence[Json]) -> Sequence[Json]:
 
 def in_order(messages: Iterable[Json], rules: Rules) -> list[Json]:
     """Return the messages in an order of roles that is taken."""
-    ordered: list[Json] = []
+    result: list[Json] = []
     for message in messages:
-        role, before = message["role"], ordered[-1]["role"] if ordered else None
+        role, before = message["role"], result[-1]["role"] if result else None
         if rules.bridges_results and (before, role) == ("tool", "user"):
-            ordered.append(_BRIDGE)
+            result.append(_BRIDGE)
         if rules.alternates and before == role == "user":
-            ordered[-1] = joined(ordered[-1], message)
+            result[-1] = joined(result[-1], message)
         elif rules.alternates and before == role == "assistant":
-            ordered[-1] = {**joined(ordered[-1], message), **_calls_of(message)}
+            result[-1] = {**joined(result[-1], message), **_calls_of(message)}
         else:
-            ordered.append(message)
-    return ordered
+            result.append(message)
+    return result
 
 
 def _calls_of(message: Json) -> Json:
@@ -112,10 +112,10 @@ def within_images(messages: Sequence[Json], rules: Rules) -> Sequence[Json]:
     for n, k, side in images:
         if rules.max_side and side and side > rules.max_side:
             notes[n, k] = f"(an image, left out: a side of {side} pixels is more than it can have)"
-    changed = {n for n, _ in notes}
+    indexes = {n for n, _ in notes}
     return (
         [
-            _with_notes(message, n, notes) if n in changed else message
+            _with_notes(message, n, notes) if n in indexes else message
             for n, message in enumerate(messages)
         ]
         if notes
@@ -183,7 +183,7 @@ class SentTool:
 
 def sent_tools(tools: Sequence[Json], rules: Rules) -> list[SentTool]:
     """Return the tools that are sent, with names and schemas that are taken."""
-    sent: list[SentTool] = []
+    tools_for_model: list[SentTool] = []
     names = {tool["function"]["name"] for tool in tools}
     for tool in tools[: rules.max_tools]:
         function: Json = tool["function"]
@@ -195,11 +195,13 @@ def sent_tools(tools: Sequence[Json], rules: Rules) -> list[SentTool]:
         keys = _new_keys(parameters, rules)
         if keys:
             parameters = _renamed(parameters, {own: new for new, own in keys.items()})
-        changed = {**function, "name": name}
+        function_for_model = {**function, "name": name}
         if "parameters" in function:
-            changed["parameters"] = parameters
-        sent.append(SentTool(function["name"], _without_root_unions(changed, rules), keys))
-    return sent
+            function_for_model["parameters"] = parameters
+        tools_for_model.append(
+            SentTool(function["name"], _without_root_unions(function_for_model, rules), keys)
+        )
+    return tools_for_model
 
 
 def sent_name(name: str, rules: Rules) -> str:
@@ -207,9 +209,9 @@ def sent_name(name: str, rules: Rules) -> str:
     return name if rules.tool_names.fullmatch(name) else _NAMED.sub("_", name)[:_MAX_NAME] or "_"
 
 
-def original_call(call: ToolCall, sent: Sequence[SentTool]) -> ToolCall:
+def original_call(call: ToolCall, tools_sent: Sequence[SentTool]) -> ToolCall:
     """Return a call with the tool's own names."""
-    tool = next((each for each in sent if each.function["name"] == call.name), None)
+    tool = next((each for each in tools_sent if each.function["name"] == call.name), None)
     if tool is None or (tool.name == call.name and not tool.keys):
         return call
     try:
@@ -230,9 +232,9 @@ def _with_keys(value: Any, keys: Mapping[str, str]) -> Any:
     return {keys.get(key, key): _with_keys(each, keys) for key, each in as_object(value).items()}
 
 
-def _unique(name: str, taken: Iterable[str]) -> str:
-    known, unique, n = set(taken), name, 1
-    while unique in known:
+def _unique(name: str, other_names: Iterable[str]) -> str:
+    names, unique, n = set(other_names), name, 1
+    while unique in names:
         n += 1
         unique = f"{name[: _MAX_NAME - 4]}_{n}"
     return unique
@@ -285,12 +287,12 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
 def _without_root_unions(function: Json, rules: Rules) -> Json:
     """Merge what is refused at the top of a schema, and say in the description what it was."""
     parameters: Json = function.get("parameters", {})
-    found = {name: parameters[name] for name in _UNIONS if name in parameters}
-    if rules.takes_root_unions or not found:
+    unions = {name: parameters[name] for name in _UNIONS if name in parameters}
+    if rules.takes_root_unions or not unions:
         return function
-    merged = without_unions(parameters)
-    schema = {name: value for name, value in merged.items() if name not in _UNIONS}
-    rule = json.dumps(found, ensure_ascii=False)[:_UNION_CHARS]
+    merged_schema = without_unions(parameters)
+    schema = {name: value for name, value in merged_schema.items() if name not in _UNIONS}
+    rule = json.dumps(unions, ensure_ascii=False)[:_UNION_CHARS]
     about = f"{function.get('description', '')}\n\nThe arguments must also fit: {rule}".strip()
     return {**function, "description": about, "parameters": schema}
 
@@ -344,13 +346,13 @@ def plan_relief(message: str, request: ModelRequest) -> Relief | None:
     if field in _SETTINGS:
         return Relief(f"`{field}` was left out", without_setting=_SETTINGS[field])
     places = [int(place) for place in _PLACE.findall(message)]
-    named = [names[place] for place in places if place < len(names)]
-    named += [
+    tool_names = [names[place] for place in places if place < len(names)]
+    tool_names += [
         name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message)
     ]
-    if named:
-        listed = ", ".join(dict.fromkeys(named))
-        return Relief(f"these tools were left out: {listed}", without_tools=tuple(named))
+    if tool_names:
+        name_list = ", ".join(dict.fromkeys(tool_names))
+        return Relief(f"these tools were left out: {name_list}", without_tools=tuple(tool_names))
     if names and re.search(r"schema|tool|function", text):
         return Relief("the tools were sent with simple schemas", plain_schemas=True)
     return None

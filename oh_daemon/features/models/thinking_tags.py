@@ -63,13 +63,13 @@ class ThinkingTags:
         tail = max(map(self._pending.rfind, "<[◁"))
         is_open = tail >= 0 and len(self._pending) - tail < _LONGEST
         end = closing.start() if closing else tail if is_open else len(self._pending)
-        thought = self._pending[:end]
+        thinking = self._pending[:end]
         self._pending = self._pending[closing.end() if closing else end :]
         self._has_thought = True
         if closing:
             self._state = "start"
-        if thought:
-            yield "reasoning", thought
+        if thinking:
+            yield "reasoning", thinking
 
     def end(self) -> Iterator[tuple[Channel, str]]:
         """Yield what is held, since nothing more will come."""
@@ -86,7 +86,7 @@ def split_thinking(text: str) -> list[tuple[Channel, str]]:
 
 def without_closed_thinking(text: str) -> tuple[str, str]:
     """Return the thinking before a closing tag that has no opening one, and the text after it."""
-    closed = _CLOSED_ONLY.match(text)
-    if closed is None or _OPENING.search(closed[1]) or closed[1].count("```") % 2:
+    match = _CLOSED_ONLY.match(text)
+    if match is None or _OPENING.search(match[1]) or match[1].count("```") % 2:
         return "", text
-    return closed[1].strip(), text[closed.end() :]
+    return match[1].strip(), text[match.end() :]

@@ -58,17 +58,21 @@ def read_written(answer: ModelAnswer, tools: Sequence[Json], *, may_run: bool) -
 
     With `may_run` false, its calls are only noticed: the model makes native ones.
     """
-    text, known = answer.text, Tools(tools)
+    text, tool_set = answer.text, Tools(tools)
     if answer.tool_calls or not tools or answer.finish_reason not in {"stop", "tool_calls"}:
         return answer
-    starts = sorted({found.start() for each in (_BEGIN, _BARE) for found in each.finditer(text)})
+    starts = sorted({match.start() for each in (_BEGIN, _BARE) for match in each.finditer(text)})
     for start in starts:
-        calls, end = written_calls(text[start:], known)
+        calls, end = written_calls(text[start:], tool_set)
         is_fenced = text.count(_FENCE, 0, start) % 2 == 1
         if calls and may_run and not is_fenced and not text[start + end :].strip():
-            numbered = tuple(replace(call, id=f"{WRITTEN}{n}") for n, call in enumerate(calls, 1))
-            said = text[:start].rstrip()
-            return replace(answer, text=said, tool_calls=numbered, finish_reason="tool_calls")
+            numbered_calls = tuple(
+                replace(call, id=f"{WRITTEN}{n}") for n, call in enumerate(calls, 1)
+            )
+            prose = text[:start].rstrip()
+            return replace(
+                answer, text=prose, tool_calls=numbered_calls, finish_reason="tool_calls"
+            )
         if calls:
             return replace(answer, has_written_call=True)
     return replace(answer, has_written_call=_is_arguments(text, tools))
@@ -97,8 +101,8 @@ class _Scan:
     def step(self) -> bool:
         """Read the next part; return False if it is no part of a call, or there is none."""
         self._at += len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
-        if named := _NAMED.match(self._text, self._at):
-            self._at, self._name = named.end(), named[1]
+        if match := _NAMED.match(self._text, self._at):
+            self._at, self._name = match.end(), match[1]
             return True
         if self._name and _PARAMETER.match(self._text, self._at):
             return self._add([(self._name, self._parameters())])
@@ -110,8 +114,8 @@ class _Scan:
                 self.end = self._at
             return True
         if self._text[self._at : self._at + 1] in ("{", "["):
-            found = self._json()
-            return bool(found) and self._add(found)
+            pairs = self._json()
+            return bool(pairs) and self._add(pairs)
         return self._word()
 
     def _word(self) -> bool:
@@ -126,9 +130,9 @@ class _Scan:
 
     def _parameters(self) -> Json:
         parameters: Json = {}
-        while found := _PARAMETER.match(self._text, self._at):
-            self._at = found.end()
-            key, value = (found[1], found[2]) if found[1] else (found[3], found[4])
+        while match := _PARAMETER.match(self._text, self._at):
+            self._at = match.end()
+            key, value = (match[1], match[2]) if match[1] else (match[3], match[4])
             # The line breaks around a value are those of the form.
             parameters[key.strip()] = value.removeprefix("\n").removesuffix("\n")
         return parameters
@@ -140,20 +144,20 @@ class _Scan:
         except (ValueError, RecursionError):
             value, end = self._repaired()
         self._at = end
-        found = list(_named_in(value))
-        return found or ([(self._name, value)] if self._name and isinstance(value, dict) else [])
+        pairs = list(_named_in(value))
+        return pairs or ([(self._name, value)] if self._name and isinstance(value, dict) else [])
 
     def _repaired(self) -> tuple[Any, int]:
         """Return the JSON that is valid once repaired, up to one of the marks, and its end."""
-        ends = [found.start() for found in _CLOSING.finditer(self._text, self._at)]
+        ends = [match.start() for match in _CLOSING.finditer(self._text, self._at)]
         for end in (*ends[:_MOST_ENDS], len(self._text)):
             with suppress(ValueError, RecursionError):
                 return _DECODER.decode(repaired_json(self._text[self._at : end]).strip()), end
         return None, self._at
 
-    def _add(self, found: Sequence[tuple[str, Any]]) -> bool:
-        names = [self._tools.own_name(name) for name, _ in found]
-        for name, (_, args) in zip(names, found, strict=True):
+    def _add(self, pairs: Sequence[tuple[str, Any]]) -> bool:
+        names = [self._tools.own_name(name) for name, _ in pairs]
+        for name, (_, args) in zip(names, pairs, strict=True):
             if name is None:
                 return False
             text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
@@ -180,9 +184,9 @@ def _named_in(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_arguments(text: str, tools: Sequence[Json]) -> bool:
     """Return whether the text is nothing but the arguments of one of the tools."""
-    fenced = _WHOLE_FENCE.fullmatch(text.strip())
+    match = _WHOLE_FENCE.fullmatch(text.strip())
     try:
-        keys = as_object(_DECODER.decode(fenced[1] if fenced else text.strip())).keys()
+        keys = as_object(_DECODER.decode(match[1] if match else text.strip())).keys()
     except (ValueError, RecursionError):
         return False
     schemas: list[Json] = [tool["function"].get("parameters", {}) for tool in tools]

@@ -216,8 +216,8 @@ def _drop_what_both_have(old: int, new: int, name: str) -> None:
         place = stack.pop()
         folders.append(place)
         with within(old, place) as folder:
-            entries_found = entries(folder)
-            for last, entry in entries_found.items():
+            entry_by_name = entries(folder)
+            for last, entry in entry_by_name.items():
                 new_entry = status_below(new, f"{place}/{last}")
                 if is_folder(entry):
                     stack.append(f"{place}/{last}")

@@ -49,7 +49,7 @@ class ApplyPrompts(OpenQuestions):
             name = leftover.name.rpartition("/")[2]
             if leftover.uri in self._offers or name in CACHES:
                 continue
-            if is_silent and leftover.protected is None:
+            if is_silent and leftover.protected_reason is None:
                 title, description = self._keep(leftover.uri, leftover.title)
                 self._say(NoticeItem(id=new_id(), title=title, description=description))
                 continue
@@ -102,8 +102,8 @@ class ApplyPrompts(OpenQuestions):
         intent = Intent(
             leftover.question,
             subject,
-            risk="medium" if leftover.protected is None else "high",
-            reasons=() if leftover.protected is None else (leftover.protected,),
+            risk="medium" if leftover.protected_reason is None else "high",
+            reasons=() if leftover.protected_reason is None else (leftover.protected_reason,),
             digest_material=(notice.id,),
         )
         options = approval_options(subject, "medium", floor=True)
@@ -119,4 +119,6 @@ def _uri_of(decision: DecisionMade) -> str:
 
 def _refusal(entry: UnappliedFile) -> NoticeItem:
     title = f"Not kept: {entry.title}"
-    return NoticeItem(id=new_id(), severity="warning", title=title, description=entry.protected)
+    return NoticeItem(
+        id=new_id(), severity="warning", title=title, description=entry.protected_reason
+    )

@@ -74,7 +74,7 @@ class UnappliedFile:
     n_files: int
     op: Literal["add", "modify", "delete"]
     is_folder: bool
-    protected: str | None
+    protected_reason: str | None
     """Why it is asked about in any case, if it is."""
 
     @property
@@ -92,7 +92,7 @@ class UnappliedFile:
 @dataclass(frozen=True, slots=True)
 class _Found:
     folder: Path
-    collected: ChangeSet
+    change_set: ChangeSet
     unfinished: frozenset[Path]
     """Files that a process holds open for writing."""
 
@@ -128,10 +128,10 @@ class PendingChanges:
         self._repositories = Repositories.of(overlay.sandbox.spawner, host, documents)
         self._jobs = frozenset[bytes]()
         """The jobs that ran when changes were collected last."""
-        self._planned: list[tuple[Path, list[Path]]] = []
+        self._paths_by_folder: list[tuple[Path, list[Path]]] = []
         self._has_taken_out = False
         """Whether the overlay does not show the disk yet where something was taken out."""
-        self._ignored: dict[Path, int] = {}
+        self._ignored_files: dict[Path, int] = {}
         """Names that git ignores, with the number of files, when they were collected last."""
         self._changed_texts: set[Path] = set()
         self._is_showing = False
@@ -152,9 +152,9 @@ class PendingChanges:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
     def _bring_up_to_date(self) -> None:
-        encoded = self._documents.encode
-        unsaved = self._sandbox.without_secrets(self._documents.unsaved_texts())
-        contents = {path: encoded(path, text) for path, text in unsaved.items()}
+        encode = self._documents.encode
+        unsaved_texts = self._sandbox.without_secrets(self._documents.unsaved_texts())
+        contents = {path: encode(path, text) for path, text in unsaved_texts.items()}
         for path, data in self._start.handed_in.items():
             if path in contents:
                 continue
@@ -270,7 +270,7 @@ class PendingChanges:
             return False
         return self._collect(observation, persist, with_unfinished=ends_turn)
 
-    def _collect(self, observation: Json, keep: MakeDurable, *, with_unfinished: bool) -> bool:
+    def _collect(self, observation: Json, persist: MakeDurable, *, with_unfinished: bool) -> bool:
         with self._overlay.changing:
             if self._overlay.is_busy:
                 return False  # Its changes are collected together, when the last command has ended.
@@ -284,7 +284,7 @@ class PendingChanges:
                 logger.warning("the changes of a command cannot be collected: %s", exc)
                 left_out = {"what the command changed": f"it cannot be collected: {exc}"}
                 plan = ChangesPlanned(changes=(), omitted=left_out, item_fields=observation)
-            if not keep(plan):
+            if not persist(plan):
                 self.drop()
                 return False
             self._show_disk()
@@ -298,22 +298,24 @@ class PendingChanges:
         """
         changes: list[FileChange] = []
         left_out: dict[str, str] = {}
-        self._planned = []
-        self._ignored = {}
+        self._paths_by_folder = []
+        self._ignored_files = {}
         findings = [*self._collected(with_unfinished=with_unfinished)]
         for finding in findings:
-            folder, collected = finding.folder, finding.collected
-            plans = for_each(partial(self._planned_change, folder), collected.changes)
-            for change, planned in zip(collected.changes, plans, strict=True):
+            folder, change_set = finding.folder, finding.change_set
+            plans = for_each(partial(self._planned_change, folder), change_set.changes)
+            for change, planned_change in zip(change_set.changes, plans, strict=True):
                 if change.name in finding.unfinished:
-                    changes += self._new_of_unfinished(folder / change.name, planned)
-                elif isinstance(planned, str):
-                    left_out[str(change.name)] = planned
+                    changes += self._new_of_unfinished(folder / change.name, planned_change)
+                elif isinstance(planned_change, str):
+                    left_out[str(change.name)] = planned_change
                 else:
-                    changes.append(planned)
-            self._ignored |= {folder / name: n for name, n in collected.ignored_files.items()}
-            names = [c.name for c in collected.changes if c.name not in finding.unfinished]
-            self._planned.append((folder, names))
+                    changes.append(planned_change)
+            self._ignored_files |= {
+                folder / name: n for name, n in change_set.ignored_files.items()
+            }
+            names = [c.name for c in change_set.changes if c.name not in finding.unfinished]
+            self._paths_by_folder.append((folder, names))
         git = self._git_planned(findings)
         if not (changes or left_out or git.repositories or git.notes):
             return None
@@ -332,11 +334,11 @@ class PendingChanges:
         handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
         for folder in self._documents.folders.roots:
             is_open = cache(partial(held_open, root, folder))
-            collected = self._layers.collect(
+            change_set = self._layers.collect(
                 folder, handed_in, self._start.at_ns, tuple if with_unfinished else is_open
             )
-            self._has_taken_out |= bool(collected.same)
-            yield _Found(folder, collected, is_open() if collected.changes else frozenset())
+            self._has_taken_out |= bool(change_set.same)
+            yield _Found(folder, change_set, is_open() if change_set.changes else frozenset())
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
@@ -371,20 +373,20 @@ class PendingChanges:
         return (plan,)
 
     def _git_planned(self, findings: Sequence[_Found]) -> GitPlan:
-        folders_and_changes = [(finding.folder, finding.collected.git) for finding in findings]
+        folders_and_changes = [(finding.folder, finding.change_set.git) for finding in findings]
         if any(changes for _, changes in folders_and_changes):
             self._sandbox.refresh()
-        planned = self._repositories.plan(folders_and_changes, self._start.at_ns)
-        self._planned += [(folder, [*names]) for folder, names in planned.removals.items()]
-        return planned
+        plan = self._repositories.plan(folders_and_changes, self._start.at_ns)
+        self._paths_by_folder += [(folder, [*names]) for folder, names in plan.removals.items()]
+        return plan
 
     def _show_disk(self) -> None:
         """Take what was planned out of the overlay, which then shows the disk again."""
-        for folder, names in self._planned:
+        for folder, names in self._paths_by_folder:
             self._take_out(folder, names)
             for name in names:
                 self._start.shown_over.pop(folder / name, None)
-        self._planned = []
+        self._paths_by_folder = []
         if self._has_taken_out:
             self._has_taken_out = False
             self._sandbox.refresh()
@@ -408,11 +410,11 @@ class PendingChanges:
         """Return the ignored files that differ from the disk, as they were collected last."""
         if not self._is_owner:
             return ()
-        ignored = self._ignored.items()
+        ignored_files = self._ignored_files.items()
         return [
-            self._left_inside(path, n, stands)
-            for path, n in ignored
-            if (stands := self._stands(path))
+            self._left_inside(path, n, kind)
+            for path, n in ignored_files
+            if (kind := self._stands(path))
         ]
 
     def _stands(self, path: Path) -> Literal["folder", "file", "deleted"] | None:
@@ -430,7 +432,7 @@ class PendingChanges:
         return None
 
     def _left_inside(
-        self, path: Path, n_files: int, stands: Literal["folder", "file", "deleted"]
+        self, path: Path, n_files: int, kind: Literal["folder", "file", "deleted"]
     ) -> UnappliedFile:
         folders = self._documents.folders
         try:
@@ -442,9 +444,9 @@ class PendingChanges:
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
             n_files=n_files,
-            op="delete" if stands == "deleted" else "modify" if path.is_dir() else "add",
-            is_folder=path.is_dir() if stands == "deleted" else stands == "folder",
-            protected=is_protected,
+            op="delete" if kind == "deleted" else "modify" if path.is_dir() else "add",
+            is_folder=path.is_dir() if kind == "deleted" else kind == "folder",
+            protected_reason=is_protected,
         )
 
     def apply_whole(self, uri: str) -> None:
@@ -466,7 +468,7 @@ class PendingChanges:
     def drop(self) -> None:
         with self._overlay.changing:
             for finding in self._collected():
-                changes = (*finding.collected.changes, *finding.collected.git)
+                changes = (*finding.change_set.changes, *finding.change_set.git)
                 self._take_out(finding.folder, [change.name for change in changes])
             self._repositories.forget()
             self._sandbox.refresh()

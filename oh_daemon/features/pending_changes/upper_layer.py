@@ -238,11 +238,11 @@ def _in_layer(root: int, above: _Pair) -> tuple[dict[str, os.stat_result | None]
         return {}, False
     try:
         with layers.within(root, above.name) as folder:
-            entries_found = {
+            entry_by_name = {
                 last: None if layers.is_whiteout(folder, last, entry) else entry
                 for last, entry in layers.entries(folder).items()
             }
-            return entries_found, layers.is_opaque(folder)
+            return entry_by_name, layers.is_opaque(folder)
     except OSError:
         return {}, False  # It may not be read, or it is gone again.
 

@@ -48,7 +48,7 @@ class UnapprovedPrograms(OpenQuestions):
         self, journal: Journal, programs: ProjectPrograms, can_ask: Callable[[], bool]
     ) -> None:
         self._journal = journal
-        self._running = programs
+        self._programs = programs
         self._can_ask = can_ask
         self._refusals: set[str] = set()
         """Digests of what nobody could be asked about."""
@@ -68,7 +68,7 @@ class UnapprovedPrograms(OpenQuestions):
             self._take_decision(notice, next(iter(decisions.values()), None))
 
     def _ask(self) -> bool:
-        for subject in self._running.list_undecided():
+        for subject in self._programs.list_undecided():
             if self._can_ask():
                 self._request(subject)
                 return True
@@ -109,7 +109,7 @@ class UnapprovedPrograms(OpenQuestions):
             )
         else:
             subject = model_of(TrustSubject, asked_subject)
-            self._running.decide(subject, decision)
+            self._programs.decide(subject, decision)
             text = permission(subject) if decision.effect == "allow" else _refusal(subject)
             cancelled_notice = text.model_copy(update={"id": notice["id"]})
         self._journal.append(e.ItemCompleted(item=cancelled_notice))

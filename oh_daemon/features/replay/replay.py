@@ -233,17 +233,17 @@ class _Replay:
         conversation = self._conversation
         with conversation.journal.condition:
             start_event = self._begin(turn)
-            ended = turn_end(
+            turn_future = turn_end(
                 conversation.journal, start_event.get("messageId", ""), start_event["turnId"]
             )
-        outcome = _wait(ended)
+        outcome = _wait(turn_future)
         while outcome["status"] == "paused" and self._next_seq() < turn.last_seq:
             with conversation.journal.condition:
                 self._take_wishes(self._next_seq(), is_paused=True)
                 if conversation.state.status == "paused":
                     conversation.resume()
-                ended = turn_end(conversation.journal, "", start_event["turnId"])
-            outcome = _wait(ended)
+                turn_future = turn_end(conversation.journal, "", start_event["turnId"])
+            outcome = _wait(turn_future)
         if turn.outcome is None:
             self.report.left_out = self.report.left_out or "the log ends within a turn"
         elif not (self.report.difference or self.report.left_out):
@@ -418,9 +418,9 @@ class _Replay:
         self.report.difference = self.report.difference or difference
 
 
-def _wait(ended: Future[plain.Turn]) -> plain.Turn:
+def _wait(turn_future: Future[plain.Turn]) -> plain.Turn:
     try:
-        return ended.result(_PATIENCE_S)
+        return turn_future.result(_PATIENCE_S)
     except TimeoutError:
         raise InvalidStateError(
             "the agent waits for something that the log does not have"

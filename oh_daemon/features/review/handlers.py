@@ -123,9 +123,9 @@ def changes_list(changes: AgentChanges, params: m.ChangesListParams) -> m.Change
     if changes.isolated is not None and turn_id is None:
         return changes.isolated.list()
     reviews = _reviews(changes)
-    reviews_shown = reviews if turn_id is None else _of_turn(changes, turn_id)
+    requested_reviews = reviews if turn_id is None else _of_turn(changes, turn_id)
     files: list[m.ReviewedFile] = []
-    for uri, review in reviews_shown.items():
+    for uri, review in requested_reviews.items():
         change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
         own = reviews[uri]
         state, by_command = _state(documents, own), own.by_command or None

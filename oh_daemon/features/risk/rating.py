@@ -77,10 +77,10 @@ def _summarize(findings: list[Finding]) -> Rating:
     reasons = [found.reason for found in findings if found.risk == worst and found.reason]
     # A person must also read what else is risky, unless the same program is named for worse.
     commands = {reason.partition(" ")[0] for reason in reasons} - {"it"}
-    reasons_left = (
+    other_reasons = (
         found.reason for found in findings if "low" != found.risk != worst and found.reason
     )
-    reasons += [reason for reason in reasons_left if reason.partition(" ")[0] not in commands]
+    reasons += [reason for reason in other_reasons if reason.partition(" ")[0] not in commands]
     scripts = filter(None, (finding.script for finding in findings))
     segments = filter(None, (finding.words for finding in findings))
     return Rating(

@@ -80,14 +80,14 @@ def confine(terminals: int, places: Sequence[str]) -> None:
     rights = _WRITE_FILE | _REFER
     rights |= _TRUNCATE if version >= _TRUNCATE_ABI else 0
     rights |= _RESOLVE_UNIX if version >= _SOCKETS_ABI else 0
-    handled = struct.pack("Q", rights)
-    ruleset = _call(_CREATE_RULESET, handled, len(handled), 0)
+    ruleset_attributes = struct.pack("Q", rights)
+    ruleset = _call(_CREATE_RULESET, ruleset_attributes, len(ruleset_attributes), 0)
     _allow(ruleset, terminals, rights)
     # Moving between folders is refused unless it is allowed for both; the rest does not change.
-    for path, allowed in (("/", _REFER), *((path, rights) for path in places)):
+    for path, access in (("/", _REFER), *((path, rights) for path in places)):
         if os.path.realpath(path) == path and os.path.isdir(path):  # noqa: PTH112 - imports little.
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            _allow(ruleset, descriptor, allowed)
+            _allow(ruleset, descriptor, access)
             os.close(descriptor)
     _check_result(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _call(_RESTRICT_SELF, ruleset, 0)
@@ -127,10 +127,10 @@ def drop_all_rights() -> None:
 def filter_calls(program: bytes) -> None:
     """Refuse system calls by a program of `seccomp` from here on. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(program, len(program))
-    given = ctypes.create_string_buffer(
+    filter_struct = ctypes.create_string_buffer(
         struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
     )
-    _check_result(_libc.prctl(_SET_SECCOMP, _BY_FILTER, given))
+    _check_result(_libc.prctl(_SET_SECCOMP, _BY_FILTER, filter_struct))
 
 
 def _restrict(version: int) -> None:

@@ -193,23 +193,23 @@ class Covers:
         self._empty = _opened(self._root, empty, _NAME)
         if not os.path.samestat(os.fstat(self._empty), original):
             raise OSError(errno.ESTALE, "the empty file has been moved away")
-        self._known: dict[bytes, tuple[bytes, int]] = {}
+        self._mounts: dict[bytes, tuple[bytes, int]] = {}
         """By place, what the cover depends on, and the number of its mount."""
 
     def bring_up_to_date(self, places: dict[bytes, bytes]) -> None:
         """Cover these places and no others, each given with what it depends on."""
         # The kernel keeps what it looked up in an overlay, also that something was not there. A
         # remount drops that, but not where something is mounted.
-        for place, (dependence, number) in [*self._known.items()]:
+        for place, (dependence, number) in [*self._mounts.items()]:
             if places.get(place) != dependence or not self._is_listed(place):
                 self._uncover(place, number)
-                del self._known[place]
+                del self._mounts[place]
         for descriptor in self._overlays:
             flags = _MS_REMOUNT | _MS_NOSUID | _MS_NODEV
             _check(_libc.mount(None, b"%d" % descriptor, None, flags, None))
         for place, dependence in places.items():
             try:
-                self._known[place] = (dependence, self._cover(place))
+                self._mounts[place] = (dependence, self._cover(place))
             except _GONE:
                 continue  # Commands removed the folder that it is in, or put a link there.
 
@@ -220,11 +220,11 @@ class Covers:
         """
         target = self._open(place)
         try:
-            found = os.fstat(target)
-            if stat.S_ISLNK(found.st_mode):
+            status = os.fstat(target)
+            if stat.S_ISLNK(status.st_mode):
                 raise FileNotFoundError
-            if not self._is_cover(target, found):
-                self._mount_at(target, is_folder=stat.S_ISDIR(found.st_mode))
+            if not self._is_cover(target, status):
+                self._mount_at(target, is_folder=stat.S_ISDIR(status.st_mode))
                 os.close(target)
                 target = self._open(place)
             return self._mount_of(target)
@@ -239,11 +239,11 @@ class Covers:
         else:
             _check(_libc.mount(b"%d" % self._empty, at, None, _MS_BIND, None))
 
-    def _is_cover(self, target: int, found: os.stat_result) -> bool:
-        if stat.S_ISDIR(found.st_mode):
+    def _is_cover(self, target: int, status: os.stat_result) -> bool:
+        if stat.S_ISDIR(status.st_mode):
             # A layer can begin here, too. What covers a folder is the only mount of one block.
             return os.fstatvfs(target).f_blocks == 1
-        return os.path.samestat(found, os.fstat(self._empty))
+        return os.path.samestat(status, os.fstat(self._empty))
 
     def _uncover(self, place: bytes, number: int) -> None:
         """Unmount what covers a place, if it is the mount of that number, as it was made."""
@@ -263,13 +263,13 @@ class Covers:
         try:
             folder = self._open(above)
             try:
-                listed = os.open(b"%d" % folder, _FOLDER & ~os.O_NOFOLLOW)
+                descriptor = os.open(b"%d" % folder, _FOLDER & ~os.O_NOFOLLOW)
             finally:
                 os.close(folder)
             try:
-                return os.fsdecode(name) in os.listdir(listed)  # noqa: PTH208 - a descriptor.
+                return os.fsdecode(name) in os.listdir(descriptor)  # noqa: PTH208 - a descriptor.
             finally:
-                os.close(listed)
+                os.close(descriptor)
         except OSError:
             return False
 
@@ -281,15 +281,15 @@ class Covers:
 
     def _mount_of(self, descriptor: int) -> int:
         """Return the number of the mount that something open lies in; see proc_pid_fdinfo(5)."""
-        told = _content(self._own, b"fdinfo/%d" % descriptor)
-        return int(told.partition(b"mnt_id:")[2].split(None, 1)[0])
+        info = _content(self._own, b"fdinfo/%d" % descriptor)
+        return int(info.partition(b"mnt_id:")[2].split(None, 1)[0])
 
-    def _kinds_of(self, opened: dict[bytes, int]) -> dict[bytes, bytes]:
+    def _kinds_of(self, folders: dict[bytes, int]) -> dict[bytes, bytes]:
         """Return which kind of mount lies at each place; see proc_pid_mountinfo(5)."""
         rows = [line.split(b" ") for line in _content(self._own, b"mountinfo").splitlines()]
         kinds = {(int(row[0]), _unescaped(row[4])): row[row.index(b"-") + 1] for row in rows}
         try:
-            return {place: kinds[self._mount_of(at), place] for place, at in opened.items()}
+            return {place: kinds[self._mount_of(at), place] for place, at in folders.items()}
         except KeyError as exc:
             raise OSError(errno.ESTALE, "a layer has been moved away") from exc
 
@@ -300,10 +300,10 @@ def _opened(root: int, name: bytes, flags: int) -> int:
     parts = [part for part in name.split(b"/") if part]
     for number, part in enumerate(parts, 1):
         try:
-            found = os.open(part, flags if number == len(parts) else _NAME, dir_fd=at)
+            descriptor = os.open(part, flags if number == len(parts) else _NAME, dir_fd=at)
         finally:
             os.close(at)
-        at = found
+        at = descriptor
     return at
 
 

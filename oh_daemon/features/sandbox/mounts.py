@@ -107,8 +107,8 @@ def mounts_of(
     layers = [*_layers(sandbox_mounts, place, parts)]
     # What is mounted above a layer is not hidden by one, and the state of the daemon has the
     # sandbox's own files, which are mounted there.
-    mounted = [place, *parts.visible]
-    secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mounted)]
+    mount_places = [place, *parts.visible]
+    secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mount_places)]
     layers, masked = _with_masks(layers, secrets, sandbox_mounts.folders, place)
     overlays = [layer.place for layer in layers]
     caches = _caches(sandbox_mounts, place, parts.visible)

@@ -246,8 +246,8 @@ class OverlaySandbox:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
         for place in self._mounts.folders:
-            if mounts_found := mounts_below(place):
-                raise ToolError(_MOUNT.format(place, next(iter(mounts_found))))
+            if inner_mounts := mounts_below(place):
+                raise ToolError(_MOUNT.format(place, next(iter(inner_mounts))))
         mounts, self._overlays, self._masked = mounts_of(
             self._mounts, self._place, self.shells(), self._open
         )

@@ -71,9 +71,9 @@ class SecretCovers:
 
     def fixed_places(self) -> Sequence[Path]:
         """Return the real paths of the table's places, of which some may come to be only later."""
-        allowed = self._patterns()
+        patterns = self._patterns()
         pairs = [(path, Path(os.path.realpath(path))) for path in self._places]
-        return [real for path, real in pairs if self._may_cover(str(path), real, allowed)]
+        return [real for path, real in pairs if self._may_cover(str(path), real, patterns)]
 
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
         """Leave out what would stand, at a real path, where commands must not see it."""

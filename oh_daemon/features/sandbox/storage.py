@@ -112,8 +112,8 @@ def make_folder_in(folder: Path) -> Path:
 def private_folder(folder: Path) -> Path:
     """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
     make_folder_in(folder)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError("others can reach it")
     return folder
 
@@ -196,8 +196,8 @@ def reserve_in(place: Path) -> int:
     """Return how many bytes the layers in a folder must leave free there."""
     stats = os.statvfs(place)
     size = stats.f_blocks * stats.f_frsize
-    size_wanted = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
-    return min(size_wanted, _free(place) // 2)
+    reserve = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
+    return min(reserve, _free(place) // 2)
 
 
 def too_full(reserve: int) -> str:

@@ -131,10 +131,10 @@ class SettingsSources:
 
 def merge_and_check(layers: Sequence[Layer]) -> Merged:
     """Merge the layers, the strongest first; rules that cannot be used are problems."""
-    merged = merge_settings(layers)
-    rules, wrong = check_rules(merged.settings.rules)
-    settings = merged.settings.model_copy(update={"rules": rules})
-    return Merged(settings, merged.sources, (*merged.problems, *wrong))
+    merged_settings = merge_settings(layers)
+    rules, wrong = check_rules(merged_settings.settings.rules)
+    settings = merged_settings.settings.model_copy(update={"rules": rules})
+    return Merged(settings, merged_settings.sources, (*merged_settings.problems, *wrong))
 
 
 def project_hooks(folder: Path) -> Iterator[tuple[Path, HookTable]]:

@@ -147,11 +147,11 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
     Without the tool `skill` (`can_load`) the model could not load the others, so none are listed.
     """
     texts = [always_text(skill) for skill in skills if _is_included(skill)]
-    skills_listed = [skill for skill in skills if _is_listed(skill)]
+    listing = [skill for skill in skills if _is_listed(skill)]
     sections = ["\n".join(["# Skills that always hold", *texts])] if texts else []
-    if skills_listed and can_load:
+    if listing and can_load:
         intro = f"Before work that one of these is about, load it with the tool `{TOOL}`:"
-        sections.append("\n".join(["# Skills", intro, *_rows(skills_listed)]))
+        sections.append("\n".join(["# Skills", intro, *_rows(listing)]))
     return sections
 
 
@@ -171,20 +171,18 @@ def in_prompt(skills: Iterable[Skill], *, can_load: bool) -> dict[str, str]:
 
 def has_text_of(skill: Skill, agent: plain.AgentInfo) -> bool:
     """Return whether the prompt of this agent includes the text of a skill as it is now."""
-    skills_included = agent.get("skills")
-    if skills_included is None:
+    skill_names = agent.get("skills")
+    if skill_names is None:
         return always_text(skill) in agent["systemPrompt"]
-    return skills_included.get(skill.name) == _digest(skill)
+    return skill_names.get(skill.name) == _digest(skill)
 
 
 def unlisted_skills(
     skills: Iterable[Skill], agent: plain.AgentInfo, items: Sequence[plain.Item]
 ) -> list[Skill]:
     """Return the skills that a prompt would list, but neither this one nor a notice does."""
-    skills_included = agent.get("skills")
-    names = set(
-        skills_listed_in(agent["systemPrompt"]) if skills_included is None else skills_included
-    )
+    skill_names = agent.get("skills")
+    names = set(skills_listed_in(agent["systemPrompt"]) if skill_names is None else skill_names)
     for item in in_context(items):
         if item["kind"] == "notice":
             names.update(item.get("skills") or skills_listed_in(item.get("note") or ""))

@@ -197,11 +197,11 @@ class Skills(Feature):
         """Return texts of skills for the files that a call was about, each skill only once."""
         own = [skill for skill in self.usable() if skill.kind == "path"]
         paths = real_paths(locations) if own else []
-        touched = [name for path in paths for name in self._names(path)]
+        names = [name for path in paths for name in self._names(path)]
         texts: list[ContextFile] = []
         for skill in own:
             patterns = [parse_glob(pattern) for pattern in skill.paths]
-            if any(fits(name, pattern) for name in touched for pattern in patterns):
+            if any(fits(name, pattern) for name in names for pattern in patterns):
                 with self._lock:
                     is_new = str(skill.path) not in self._in_context
                     self._in_context.add(str(skill.path))
@@ -249,12 +249,12 @@ class Skills(Feature):
 
     def _servers_to_run(self) -> dict[str, McpServerSettings]:
         with self._lock:
-            servers_wanted = [
+            servers = [
                 (name, each, each.servers[name]) for name, each in self._requested_skills.items()
             ]
         return {
             name: server
-            for name, skill, server in servers_wanted
+            for name, skill, server in servers
             if self._why_not(skill, partial(server_hash, name, server)) is None
         }
 

@@ -65,10 +65,8 @@ def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
     entries = [item for item in latest if is_tool_item(item) or item["kind"] == "agentMessage"]
     answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
-        entries_compared = (
-            [[item] for item in entries] if circle.pattern == "monologue" else answers
-        )
-        recent: list[list[plain.Item]] = [[*answer] for answer in entries_compared[: circle.length]]
+        candidates = [[item] for item in entries] if circle.pattern == "monologue" else answers
+        recent: list[list[plain.Item]] = [[*answer] for answer in candidates[: circle.length]]
         if len(recent) == circle.length and circle.is_match(recent):
             return _what_to_do(circle, latest, recent)
     return None

@@ -96,10 +96,10 @@ def _own_name(name: str) -> str:
     return _OWN_NAMES.get(name.lower(), name.lower() if name.lower() in _READING else name)
 
 
-def choose_agents(agents_found: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
+def choose_agents(candidates: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
     """Return agents by name, sorted; of those with the same name the first in `found` counts."""
     agents: dict[str, NamedAgent] = {}
-    for agent in (*agents_found, *BUILTIN):
+    for agent in (*candidates, *BUILTIN):
         agents.setdefault(agent.name, agent)
     return dict(sorted(agents.items()))
 

@@ -19,7 +19,7 @@ class EndedJobs(Feature):
         self._shells = shells
 
     def report(self, conversation: Conversation, _offered: Container[str]) -> None:
-        if ended := self._shells.take_ended_jobs():
+        if ended_jobs := self._shells.take_ended_jobs():
             title = "What ran in the background has ended"
-            notice = NoticeItem(id=new_id(), title=title, description=ended, note=ended)
+            notice = NoticeItem(id=new_id(), title=title, description=ended_jobs, note=ended_jobs)
             conversation.journal.append(e.ItemCompleted(item=notice))

@@ -127,12 +127,12 @@ class ShellCommand:
     def split(self, data: bytes) -> tuple[str, bytes | None]:
         """Return the command's clean output, and the bytes after its mark, None before the mark."""
         mark = b"\x1e%b\x1e" % self.mark
-        before, mark_found, after = (self.pending + data).partition(mark)
+        before, found_mark, after = (self.pending + data).partition(mark)
         start = before.rfind(b"\x1e", -len(mark))
         self.pending = b""
-        if not mark_found and start >= 0 and mark.startswith(before[start:]):
+        if not found_mark and start >= 0 and mark.startswith(before[start:]):
             before, self.pending = before[:start], before[start:]
-        return self.cleaner.feed(before), after if mark_found else None
+        return self.cleaner.feed(before), after if found_mark else None
 
 
 _TOP_FD = 241

@@ -87,9 +87,9 @@ class TrustBook:
         real = _real(folder)
         with self._lock:
             now = self._runs.get(real)
-        runs_stored = self._user_state.runs(real) if self._user_state is not None else None
+        stored_runs = self._user_state.runs(real) if self._user_state is not None else None
         return (
-            None if now is None and runs_stored is None else {**(runs_stored or {}), **(now or {})}
+            None if now is None and stored_runs is None else {**(stored_runs or {}), **(now or {})}
         )
 
     def decide_runs(

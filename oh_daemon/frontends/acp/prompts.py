@@ -135,8 +135,8 @@ def _send(session: AcpSession, prompt: PromptRequest, open_conversation: OpenCon
     with conversation.journal.condition:
         receipt = conversation.send(content, delivery="queue" if is_behind else "auto")
         message_id = receipt["messageId"]
-        ended = turn_end(conversation.journal, message_id, receipt.get("turnId"))
-    _follow(session, prompt, ended, partial(_withdraw, conversation, message_id))
+        turn_future = turn_end(conversation.journal, message_id, receipt.get("turnId"))
+    _follow(session, prompt, turn_future, partial(_withdraw, conversation, message_id))
 
 
 def _continue(session: AcpSession, prompt: PromptRequest, conversation: Conversation) -> None:
@@ -159,14 +159,14 @@ def _await(
     session: AcpSession, prompt: PromptRequest, conversation: Conversation, turn_id: str
 ) -> None:
     """Answer when this turn has ended or paused."""
-    ended = turn_end(conversation.journal, "", turn_id)
-    _follow(session, prompt, ended, conversation.interrupt)
+    turn_future = turn_end(conversation.journal, "", turn_id)
+    _follow(session, prompt, turn_future, conversation.interrupt)
 
 
 def _follow(
     session: AcpSession,
     prompt: PromptRequest,
-    ended: Future[plain.Turn],
+    turn_future: Future[plain.Turn],
     cancel: Callable[[], object],
 ) -> None:
     forget = prompt.cancel.on_cancel(cancel)
@@ -175,7 +175,7 @@ def _follow(
         forget()
         _end(session, prompt, partial(_answer, session, future))
 
-    ended.add_done_callback(on_end)
+    turn_future.add_done_callback(on_end)
 
 
 def _withdraw(conversation: Conversation, message_id: str) -> None:

@@ -236,21 +236,21 @@ def _open(
         raise InvalidParamsError("--image needs a task that says what to do with it")
     folders = [request.workspace]
     ids = (summary["id"] for summary in conversations.summaries(folders))
-    resumed = resumed_id(request, ids)
-    if resumed is not None:
+    conversation_id = resumed_id(request, ids)
+    if conversation_id is not None:
         config = replace(config, options=changed_options(request))
     else:
         require_task(request)
-    if resumed is None or "model" in request.options:
+    if conversation_id is None or "model" in request.options:
         settings = conversations.context.user.settings.of(request.workspace).settings
         name = settings.model or models.require_default()
         models.check(name)
         if request.is_alone and "maxCostUsd" in request.options:
             models.require_price(name)
-    if resumed is None:
+    if conversation_id is None:
         params = m.StartParams(isolated=request.isolated)
         return conversations.start(params, folders, config=config)
-    open_conversation = conversations.open(resumed, folders, config=config)
+    open_conversation = conversations.open(conversation_id, folders, config=config)
     _require_work(request, open_conversation)
     watch.skip()
     if not is_free(open_conversation.conversation.state.options_now["model"]):

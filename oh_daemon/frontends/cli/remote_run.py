@@ -161,18 +161,20 @@ def _daemon_at(target: Target, program: str, folder: Path, request: RunRequest) 
 
 def _open(request: RunRequest, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:
     """Start or open the conversation to work in; return the ids of what waits in it already."""
-    if (resumed := resumed_id(request, ids_of(daemon, folder))) is None:
+    if (conversation_id := resumed_id(request, ids_of(daemon, folder))) is None:
         require_task(request)
         more = {} if request.result_schema is None else {"resultSchema": request.result_schema}
         params = {"isolated": request.isolated, **more}
         control.take(daemon.request("conversation/start", params)["conversation"])
         return []
     options = changed_options(request)
-    state = daemon.request("conversation/open", {"conversationId": resumed, "replay": "none"})
+    state = daemon.request(
+        "conversation/open", {"conversationId": conversation_id, "replay": "none"}
+    )
     control.take(state["conversation"])
     for question in state["pending"]:
         if "prompt" in question and not (request.task.strip() or can_ask(request)):
-            raise unanswered_error(question["prompt"], resumed)
+            raise unanswered_error(question["prompt"], conversation_id)
     for name, value in options.items():
         control.ask("conversation/setOption", optionId=name, value=value)
     return [each["id"] for each in state["pending"]]

@@ -150,10 +150,10 @@ def join_overlay(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     place = next(filter(Path.is_dir, candidates), None)
     if place is None:
         raise InvalidStateError("that conversation has changed nothing yet, or its layer is gone")
-    running = holder(place)
-    if running is None:
+    owner = holder(place)
+    if owner is None:
         return _mounted_view(place, folders, state_folder, words, env)
-    root, writable = running
+    root, writable = owner
     with closing(Spawner()) as host:
         argv = [*entry.join_words(root, str(folders[0]), writable), *words]
         return run_relayed(host, argv, cwd=Path("/"), env=env)

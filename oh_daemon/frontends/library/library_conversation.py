@@ -187,10 +187,10 @@ class Conversation(ProgramConversation):
         self.start_thread()
         with conversation.journal.condition:
             start_event = begin()
-            ended = turn_end(
+            turn_future = turn_end(
                 conversation.journal, start_event.get("messageId", ""), start_event.get("turnId")
             )
-        turn = model_of(Turn, waited(ended, timeout_s))
+        turn = model_of(Turn, waited(turn_future, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 

@@ -162,10 +162,10 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
     conversation_id = params.conversation_id
     client_tools.take(conversation_id, params.client_tools)
 
-    def on_closed_elsewhere(followed: Followed) -> None:
+    def on_closed_elsewhere(followed_log: Followed) -> None:
         # This daemon may have opened it meanwhile.
-        if conversations.find_open(followed.id) is None:
-            publisher.on_over(followed)
+        if conversations.find_open(followed_log.id) is None:
+            publisher.on_over(followed_log)
 
     def on_over(followed_log: Followed) -> None:
         serial.run(conversation_id, partial(on_closed_elsewhere, followed_log))
@@ -273,10 +273,11 @@ def conversation_send_message(
             )
         if params.wait == "accepted":
             return answer
-        ended = turn_end(conversation.journal, answer["messageId"], answer.get("turnId"))
+        turn_future = turn_end(conversation.journal, answer["messageId"], answer.get("turnId"))
     context.cancel.on_cancel(conversation.interrupt)
     return chain(
-        ended, lambda turn: context.in_order(conversation.id, _finish_result(turn, answer, context))
+        turn_future,
+        lambda turn: context.in_order(conversation.id, _finish_result(turn, answer, context)),
     )
 
 

@@ -79,10 +79,10 @@ def problem_of(answer: Json, version_here: str, target: str) -> UserError | None
     features = _list(field_in(server_block, "understood", "features"))
     if "modelRequests" in features:
         return None
-    there = field_in(result, "serverInfo", "version")
+    remote_version = field_in(result, "serverInfo", "version")
     return UserError(
-        f"the oh-daemon at {target} is version {there}, here it is {version_here}; that one cannot "
-        "use the models of here",
+        f"the oh-daemon at {target} is version {remote_version}, here it is {version_here}; that"
+        " one cannot use the models of here",
         hint=f"`oh-daemon remote --install {shlex.quote(target)}` copies this one there",
     )
 

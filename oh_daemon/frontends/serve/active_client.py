@@ -69,8 +69,8 @@ class ActiveClient(ClientConnection):
         return self._sender().seen_in_editor(folders)
 
     def tools(self, conversation_id: str) -> Sequence[Tool]:
-        given = (each.tools(conversation_id) for each in self._clients.windows())
-        return next(filter(None, given), ())
+        tool_lists = (each.tools(conversation_id) for each in self._clients.windows())
+        return next(filter(None, tool_lists), ())
 
     def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
         self._clients.tell_ports(conversation_id, ports)

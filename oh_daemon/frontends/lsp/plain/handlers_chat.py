@@ -85,8 +85,8 @@ class ChatHandlers:
         return [*self._answers(conversation_id), *fixed_actions], True
 
     def _is_isolated(self, conversation_id: str | None) -> bool:
-        opened = self._daemon.conversations.find_open(conversation_id or "")
-        return opened is not None and opened.isolated_changes is not None
+        conversation = self._daemon.conversations.find_open(conversation_id or "")
+        return conversation is not None and conversation.isolated_changes is not None
 
     def _answers(self, conversation_id: str | None) -> list[Json]:
         """Return one action for each answer to what waits; the file shows what it is about."""
