@@ -82,7 +82,7 @@ class ConversationRuntime:
     ) -> None:
         """Without a `conversation`, there is no sandbox: that is enough for a list of the tools."""
         self._conversation = conversation
-        owner_id = owner_of(conversation, config) if conversation else ""
+        owner_id = root_conversation_id(conversation, config) if conversation else ""
         services, client = context.services, context.client
         is_own_log = not isinstance(log, LogFile) or services.own_logs.has(log.folder)
         sandbox = context.user.sandbox.level(folders) if folders and owner_id else None
@@ -364,7 +364,7 @@ def _memory(context: ConversationContext, folders: Sequence[Path]) -> Memory:
     return Memory(notes, is_allowed, lambda: context.services.clock.now()[:10])
 
 
-def owner_of(conversation: Conversation, config: AgentConfig) -> str:
+def root_conversation_id(conversation: Conversation, config: AgentConfig) -> str:
     """Return the id of the conversation whose sandbox and client tools this one uses."""
     # The log of a new sub-agent does not name its parent yet.
     parent_id = config.parent.id if config.parent else conversation.state.parent_id

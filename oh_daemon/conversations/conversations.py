@@ -340,7 +340,7 @@ class Conversations:
 
     def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
         for catalog in self.catalogs(folders):
-            if catalog.find(conversation_id) is not None:
+            if catalog.find_folder(conversation_id) is not None:
                 catalog.remove(conversation_id, permanent=permanent)
                 self.context.services.own_logs.forget(conversation_id)
 
@@ -389,7 +389,7 @@ class Conversations:
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """Return the folder of a conversation's log. Raises `ConversationNotFoundError`."""
         for catalog in self.catalogs(folders):
-            if (place := catalog.find(conversation_id)) is not None:
+            if (place := catalog.find_folder(conversation_id)) is not None:
                 return place
         raise ConversationNotFoundError(conversation_id, is_closed=False)
 

@@ -98,7 +98,7 @@ def line_in(
 
 def describe_closed(summary: Json, homes: Iterable[Catalog]) -> ConversationInfo:
     """Describe a conversation that is not open here, from its summary in one of `homes`."""
-    own = (home for home in homes if home.find(summary["id"]))
+    own = (home for home in homes if home.find_folder(summary["id"]))
     owner = next((home.owner_of(summary["id"]) for home in own), dict[str, Any]())
     lock = {"mine": False, "pid": owner.get("pid")}
     return ConversationInfo.model_validate({**summary, "lock": lock})

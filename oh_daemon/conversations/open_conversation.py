@@ -16,8 +16,8 @@ from oh_daemon.conversations.conversation_runtime import (
     ConversationRuntime,
     changes_files,
     did_change_files,
-    owner_of,
     render_tool_info,
+    root_conversation_id,
 )
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.host_policy import host_consent_of
@@ -269,7 +269,7 @@ class OpenConversation:
 
     def _offer_tools(self, options: Mapping[str, str]) -> bool:
         """Offer all tools under these options; return whether any changed."""
-        owner_id = owner_of(self.conversation, self._config)
+        owner_id = root_conversation_id(self.conversation, self._config)
         # Foreign tools come first, so that they replace none of ours.
         other_tools = (*self.runtime.servers.latest, *self._context.client.tools(owner_id))
         by_patch = self._model(options["model"]).edits_by_patch

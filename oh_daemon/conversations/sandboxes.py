@@ -19,7 +19,7 @@ from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.sandbox.secret_files import SecretCovers
 from oh_daemon.features.sandbox.storage import KEPT, sweep
 from oh_daemon.features.terminal.shell import Shells
-from oh_daemon.system.spawner import Spawner, refusals
+from oh_daemon.system.spawner import Spawner, start_errors
 from oh_daemon.workspace.paths import real_path
 
 
@@ -34,7 +34,7 @@ class SharedSandbox:
 
     def spawner(self) -> Spawner:
         """Return what starts programs inside, which see no secret. Raises `ToolError`."""
-        with refusals("the sandbox"):
+        with start_errors("the sandbox"):
             self.overlay.sandbox.start()
             self.overlay.sandbox.refresh()
         return self.overlay.sandbox.spawner

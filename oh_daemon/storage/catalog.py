@@ -145,7 +145,7 @@ class Catalog:
             if not ((folder / LOG_NAME).exists() and last_seq_of(folder)):
                 shutil.rmtree(folder)
 
-    def find(self, conversation_id: str) -> Path | None:
+    def find_folder(self, conversation_id: str) -> Path | None:
         """Return the folder with the log of this conversation; None when it is not here."""
         folder = self._conversations / conversation_id
         is_here = _ID.fullmatch(conversation_id) and (folder / LOG_NAME).is_file()

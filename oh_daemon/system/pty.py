@@ -25,7 +25,7 @@ from types import FrameType
 
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system import reaper
-from oh_daemon.system.spawner import Spawner, refusals
+from oh_daemon.system.spawner import Spawner, start_errors
 
 _ROWS, _COLUMNS = 50, 200
 _READ_BYTES = 1 << 16
@@ -211,7 +211,7 @@ def run_attached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> i
     # A child keeps what is ignored, and not what is handled.
     old = {number: signal.signal(number, _do_nothing) for number in _TYPED_TO_INTERRUPT}
     try:
-        with refusals(argv[0]):
+        with start_errors(argv[0]):
             code = subprocess.run(argv, cwd=cwd, env=env, check=False).returncode
     finally:
         for number, before in old.items():

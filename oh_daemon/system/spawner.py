@@ -167,7 +167,7 @@ class Spawner:
             raise ToolError(f"there is no program {argv[0]!r} here; install it or use another")
         if self._enclose is None and not cwd.is_dir():
             raise ToolError(f"the folder {str(cwd)!r} is gone; use one that exists")
-        with refusals(argv[0]), Path(os.devnull).open("r+b", buffering=0) as null:
+        with start_errors(argv[0]), Path(os.devnull).open("r+b", buffering=0) as null:
             words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
             descriptors = [null.fileno() if fd is None else fd for fd in fds]
             return self._request(words, cwd, env, descriptors)
@@ -188,7 +188,7 @@ class Spawner:
         takes too long, and `Cancelled`; neither leaves a process behind.
         """
         with ExitStack() as stack:
-            with refusals(argv[0]):
+            with start_errors(argv[0]):
                 stdin_file = input_file(stdin, stack) if stdin else None
                 out, err = output_file(stack), output_file(stack)
             variables = clean_env(os.environ) if env is None else env
@@ -375,7 +375,7 @@ def _receive(sock: socket.socket) -> bytes:
 
 
 @contextmanager
-def refusals(name: str) -> Generator[None]:
+def start_errors(name: str) -> Generator[None]:
     """Turn an `OSError` in starting `name` into a `ToolError` that names a way out."""
     try:
         yield
@@ -444,6 +444,6 @@ class Spawners:
     inside: Callable[[], Spawner] | None
     """Returns the spawner in the conversation's sandbox, if there is one. Raises `ToolError`."""
 
-    def for_project(self) -> Spawner:
+    def for_project_programs(self) -> Spawner:
         """Return the spawner for what the project runs by itself. Raises `ToolError`."""
         return self.inside() if self.inside else self.host

@@ -60,7 +60,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class TextSource:
     """Where the text that counts is, and what its reader must know."""
 
     source: Source
@@ -78,18 +78,18 @@ class EffectiveDocument:
     path: Path
     document: OpenDocument | None
     file: FileText | None
-    truth: Truth
+    source: TextSource
 
     @property
     def text(self) -> str | None:
-        if self.truth.source == "buffer" and self.document is not None:
+        if self.source.source == "buffer" and self.document is not None:
             return self.document.text
         return self.file.text if self.file is not None else None
 
     @property
     def is_unsaved(self) -> bool:
         """Whether the editor holds a text that counts and that the disk does not have."""
-        return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
+        return self.source.source == "buffer" and fingerprint(self.document) != fingerprint(
             self.file
         )
 
@@ -112,7 +112,7 @@ class PlannedEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class TextSource:
+class TextWithNote:
     """A text as the agent sees it, with its own line ends."""
 
     text: str
@@ -146,23 +146,23 @@ def rival_of(document: OpenDocument | None) -> str | None:
 
 def arbitrate(
     buffer: str | None, disk: str | None, sighting: Seen | None, rival: str | None = None
-) -> Truth:
+) -> TextSource:
     """Decide which text counts, by content and never by time. None means that there is no text."""
     if buffer is None:
-        return Truth("disk")
+        return TextSource("disk")
     if rival not in {None, sighting.rival if sighting else None}:
-        return Truth("buffer", "rivals")
+        return TextSource("buffer", "rivals")
     if buffer == disk:
-        return Truth("buffer")
+        return TextSource("buffer")
     if disk is None:
-        return Truth("buffer", "onlyBuffer")
+        return TextSource("buffer", "onlyBuffer")
     if sighting is None:
-        return Truth("buffer", "unsaved")
+        return TextSource("buffer", "unsaved")
     was_clean = buffer == sighting.text == sighting.disk
     was_stale = buffer == sighting.buffer != sighting.text
     if was_clean or was_stale:
-        return Truth("disk", "staleBuffer")
-    return Truth("buffer", "unsaved" if disk == sighting.disk else "conflict")
+        return TextSource("disk", "staleBuffer")
+    return TextSource("buffer", "unsaved" if disk == sighting.disk else "conflict")
 
 
 def doubt_of(text: str, last: Seen | None, earlier: str | None) -> str | None:
@@ -179,7 +179,7 @@ def doubt_of(text: str, last: Seen | None, earlier: str | None) -> str | None:
 
 
 def choose_route(
-    truth: Truth,
+    source: TextSource,
     *,
     is_dirty: bool,
     mixed_line_ends: bool,
@@ -191,7 +191,7 @@ def choose_route(
 
     Where commands see what the editor shows, an edit `may_stay_unsaved`.
     """
-    if truth.source == "disk":
+    if source.source == "disk":
         return "disk"
     if is_dirty:
         return "editor" if can_apply else None

@@ -25,7 +25,7 @@ from oh_daemon.workspace.arbiter import (
     PlannedEdit,
     Route,
     Seen,
-    TextSource,
+    TextWithNote,
     arbitrate,
     as_the_editor_reads,
     choose_route,
@@ -87,21 +87,21 @@ class Documents:
         self._earlier.clear()
         self.history.clear()
 
-    def read(self, path: Path) -> TextSource:
+    def read(self, path: Path) -> TextWithNote:
         """Return the newest text, which then counts as read by the agent. Raises `ToolError`."""
         state = self.look(path)
         if state.text is None:
             raise ToolError(f"there is no file {self._name(path)!r}")
         self._saw(state)
-        return TextSource(state.text, state.truth.note)
+        return TextWithNote(state.text, state.source.note)
 
     def look(self, path: Path) -> EffectiveDocument:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
         sighting = self._sightings.get(path)
-        truth = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
-        return EffectiveDocument(path, document, file, truth)
+        source = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
+        return EffectiveDocument(path, document, file, source)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """Return what `change` would do to the newest text.
@@ -180,8 +180,8 @@ class Documents:
         """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
             raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
-        if state.truth.doubt in {"conflict", "rivals"}:
-            raise self._stale_error(state, str(state.truth.note))
+        if state.source.doubt in {"conflict", "rivals"}:
+            raise self._stale_error(state, str(state.source.note))
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
     def _planned_change(
@@ -232,7 +232,7 @@ class Documents:
         name = self._name(state.path)
         if state.text is None:
             return StaleDocumentError(f"{name!r} is gone")
-        note = f"\n{state.truth.note}" if state.truth.note not in (None, why) else ""
+        note = f"\n{state.source.note}" if state.source.note not in (None, why) else ""
         lines = around(with_newlines(state.text), place)
         error = StaleDocumentError(f"{name!r} was not edited: {why}{note}\n{lines}")
         error.on_shown = partial(self._saw, state)
@@ -243,7 +243,7 @@ class Documents:
     ) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
-            state.truth,
+            state.source,
             is_dirty=state.is_unsaved,
             mixed_line_ends=file is not None and file.has_mixed_line_ends,
             can_apply=editor is not None and editor.can_apply,
@@ -258,7 +258,7 @@ class Documents:
         after = apply_edits(before, edits)
         saves = route == "editor" and editor is not None and editor.saves_with_edits
         return PlannedEdit(
-            state, before, after, edits, route, state.truth.note, saves_unsaved_text=saves
+            state, before, after, edits, route, state.source.note, saves_unsaved_text=saves
         )
 
     def _planned_removal(self, state: EffectiveDocument, change: Remove) -> PlannedEdit:
@@ -270,7 +270,7 @@ class Documents:
             raise self._stale_error(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
             raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
-        return PlannedEdit(state, state.file.text, None, (), "disk", state.truth.note)
+        return PlannedEdit(state, state.file.text, None, (), "disk", state.source.note)
 
     def _planned_creation(self, state: EffectiveDocument, change: Create) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor

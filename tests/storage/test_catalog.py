@@ -68,7 +68,7 @@ def titles(catalog: Catalog) -> list[str]:
 
 def test_a_new_conversation_is_found_and_private(catalog: Catalog, commit: CommitThread) -> None:
     folder = add(catalog, commit, "a1")
-    assert catalog.find("a1") == folder
+    assert catalog.find_folder("a1") == folder
     for path in (folder, folder.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
@@ -88,7 +88,7 @@ def test_an_id_that_is_a_path_trick_finds_nothing_and_makes_nothing(
     catalog: Catalog, home: Path, name: str
 ) -> None:
     catalog.create("ok")
-    assert catalog.find(name) is None
+    assert catalog.find_folder(name) is None
     with pytest.raises(ConversationNotFoundError):
         catalog.create(name)
     assert [path.name for path in (home / "conversations").iterdir()] == ["ok"]
@@ -96,7 +96,7 @@ def test_an_id_that_is_a_path_trick_finds_nothing_and_makes_nothing(
 
 def test_an_empty_catalog_lists_nothing(catalog: Catalog, home: Path) -> None:
     assert catalog.summaries() == []
-    assert catalog.find("a1") is None
+    assert catalog.find_folder("a1") is None
     assert not home.exists()
 
 
@@ -106,7 +106,7 @@ def test_the_list_is_newest_first_and_made_from_the_logs(
     for name, minute in (("old", 1), ("newest", 9), ("middle", 5)):
         add(catalog, commit, name, minute)
     assert titles(catalog) == ["title of newest", "title of middle", "title of old"]
-    folder = catalog.find("newest")
+    folder = catalog.find_folder("newest")
     assert folder is not None
     assert catalog.summaries()[0] == summary_of(fold("newest", read_log(folder)))
 

@@ -95,7 +95,7 @@ class Browser(Feature):
         output = Path.home() / ".cache" / "oh-daemon-browser"
         own = ("--config", str(LAUNCH), "--executable-path", chromium, "--output-dir", str(output))
         args = (program, *PINNED["arguments"], *own, *sandbox_flags)
-        return self._spawners.for_project(), server.model_copy(update={"args": args})
+        return self._spawners.for_project_programs(), server.model_copy(update={"args": args})
 
     def _fetch_server(self) -> str:
         """Return the server's program, which is downloaded if it is not here, but not run.

@@ -21,7 +21,7 @@ from oh_daemon.protocol.approvals import PathSubject, ToolSubject
 from oh_daemon.protocol.base import Position, Range
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Location
-from oh_daemon.workspace.arbiter import TextSource, fingerprint
+from oh_daemon.workspace.arbiter import TextWithNote, fingerprint
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import MAX_SHOWN_BYTES
 from oh_daemon.workspace.paths import printable, uri_from_path
@@ -159,7 +159,7 @@ class EditTool:
         image = {"type": "image", "mimeType": kind, "data": b64encode(raw).decode()}
         return ToolResult(({"type": "text", "text": text}, image))
 
-    def _read(self, path: Path) -> TextSource:
+    def _read(self, path: Path) -> TextWithNote:
         """Return the newest text. The error for a path without a file suggests what to do."""
         try:
             return self._documents.read(path)
@@ -233,7 +233,7 @@ def _replace(args: Json) -> Replace:
     )
 
 
-def _render_view(view: TextSource, args: Json, masker: Masker) -> str:
+def _render_view(view: TextWithNote, args: Json, masker: Masker) -> str:
     """Return the wanted lines with their line numbers, and notes on what is not shown."""
     text = with_newlines(view.text)
     lines = text.removesuffix("\n").split("\n") if text else []

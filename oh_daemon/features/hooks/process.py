@@ -12,7 +12,14 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.hooks.hooks import Hook, HookRun
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import clean_env
-from oh_daemon.system.spawner import Process, Spawner, input_file, output_file, refusals, written_to
+from oh_daemon.system.spawner import (
+    Process,
+    Spawner,
+    input_file,
+    output_file,
+    start_errors,
+    written_to,
+)
 
 _MAX_BYTES = 64 << 10
 """How much is read of what a hook writes to stdout, and to stderr."""
@@ -43,7 +50,7 @@ class HookProcesses:
         project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
         env = {**clean_env(self.environment), **project}
         try:
-            with refusals("bash"):
+            with start_errors("bash"):
                 told_file = input_file(payload.encode("utf-8", "replace"), stack)
                 out, err = output_file(stack), output_file(stack)
             inside = self.for_project if scope == "project" else None

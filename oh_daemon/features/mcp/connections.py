@@ -30,7 +30,7 @@ from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.environment import SECRET_NAME, clean_env
-from oh_daemon.system.spawner import Process, Spawner, refusals
+from oh_daemon.system.spawner import Process, Spawner, start_errors
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _IDLE_S = 86_400.0
@@ -172,7 +172,7 @@ async def connect_pipes(
 
     with ExitStack() as own_ends:
         with ExitStack() as server_ends:
-            with refusals("the server"):
+            with start_errors("the server"):
                 their_in, our_in = _pipe(read_by=server_ends, written_by=own_ends)
                 our_out, their_out = _pipe(read_by=own_ends, written_by=server_ends)
                 our_err, their_err = _pipe(read_by=own_ends, written_by=server_ends)

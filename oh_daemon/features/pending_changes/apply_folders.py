@@ -26,11 +26,11 @@ from oh_daemon.features.sandbox.layer import (
     is_folder,
     is_opaque,
     is_whiteout,
+    link_target,
     open_folder,
     regular,
     status,
     status_below,
-    target,
     within,
 )
 from oh_daemon.features.sandbox.storage import discard
@@ -157,7 +157,7 @@ class _Building:
             self._link(place)
         elif stat.S_ISLNK(own.st_mode):
             with holding(self._temp_fd, place.temp_name) as (folder, last):
-                os.symlink(target(self._layer, place.layer or "") or "", last, dir_fd=folder)
+                os.symlink(link_target(self._layer, place.layer or "") or "", last, dir_fd=folder)
         elif stat.S_ISREG(own.st_mode):
             self._copy(self._layer, place.layer or "", place.temp_name)
 

@@ -280,7 +280,7 @@ def entry_of(root: int, name: str, status: os.stat_result | None) -> OverlayEntr
     if stat.S_ISDIR(status.st_mode) and not _is_too_deep(name):
         return OverlayEntry("folder", mode, 0)
     if stat.S_ISLNK(status.st_mode):
-        return OverlayEntry("link", mode, 0, layers.target(root, name))
+        return OverlayEntry("link", mode, 0, layers.link_target(root, name))
     return OverlayEntry("other", mode, 0)
 
 

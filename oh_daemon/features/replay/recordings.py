@@ -59,7 +59,7 @@ class RecordedTurn:
     outcome: plain.Turn | None = None
     n_items: int = 0
     """How many items to compare there were at its end."""
-    left_out: str = ""
+    skip_reason: str = ""
     """Why it is not replayed, nor what follows."""
 
 
@@ -90,7 +90,7 @@ class Script:
             apply(self._state, record)
             self._add_record(record, record["event"])
             if record["event"]["type"] == "message.refused":
-                self.turns[-1].left_out = _HOOK
+                self.turns[-1].skip_reason = _HOOK
 
     @property
     def folders(self) -> list[str]:
@@ -110,7 +110,7 @@ class Script:
                 turn.outcome, turn.last_seq = event["turn"], record["seq"]
                 turn.n_items = len(self.items)
                 if event["turn"].get("error", {}).get("kind") == "internalError":
-                    turn.left_out = "the daemon itself failed then"
+                    turn.skip_reason = "the daemon itself failed then"
             case "item.completed":
                 self._complete(record, event["item"])
             case "item.updated" if "args" in event:
@@ -140,9 +140,9 @@ class Script:
         elif not is_compared(item):
             self.around.append(record)
             if item.get("title") == HOOKED:
-                self.turns[-1].left_out = _HOOK
+                self.turns[-1].skip_reason = _HOOK
         elif item.get("reason") == "hook":
-            self.turns[-1].left_out = _HOOK
+            self.turns[-1].skip_reason = _HOOK
         elif is_tool_item(item):
             self.observations[item["call"]["id"]] = record["seq"], item
 

@@ -217,8 +217,8 @@ class _Replay:
         try:
             for turn in self._script.turns:
                 self._turn = turn
-                if turn.left_out:
-                    self.report.left_out = turn.left_out
+                if turn.skip_reason:
+                    self.report.left_out = turn.skip_reason
                     break
                 self._copy_around(turn.first_seq)
                 if turn.start_event["cause"] != "apply":

@@ -120,7 +120,7 @@ def entries(folder: int) -> dict[str, os.stat_result]:
     return entry_by_name
 
 
-def target(root: int, name: str) -> str | None:
+def link_target(root: int, name: str) -> str | None:
     """Return where a link leads; None if it is gone."""
     try:
         place = open_beneath(root, name, _NAME)

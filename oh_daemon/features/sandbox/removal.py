@@ -27,6 +27,7 @@ from oh_daemon.features.sandbox.layer import (
     is_made,
     is_opaque,
     is_whiteout,
+    link_target,
     make_folder,
     open_beneath,
     open_folder,
@@ -36,7 +37,6 @@ from oh_daemon.features.sandbox.layer import (
     regular,
     status,
     status_below,
-    target,
     within,
 )
 from oh_daemon.features.sandbox.storage import discard
@@ -128,7 +128,7 @@ class _Removal:
 
     def _put_entry(self, mount: int, name: str, lower: os.stat_result) -> None:
         if stat.S_ISLNK(lower.st_mode):
-            _link(mount, name, target(self._disk, name) or "")
+            _link(mount, name, link_target(self._disk, name) or "")
             return
         if stat.S_ISDIR(lower.st_mode):
             make_folder(mount, Path(name))

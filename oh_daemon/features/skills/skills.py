@@ -181,7 +181,7 @@ class Skills(Feature):
                 return f"[{printable(command)}: {why_not}]"
             try:
                 is_mine = skill.source == "user"
-                spawner = self._spawners.host if is_mine else self._spawners.for_project()
+                spawner = self._spawners.host if is_mine else self._spawners.for_project_programs()
             except ToolError as exc:
                 return f"[{printable(command)}: {exc}]"
             return output_of(command, spawner, self._masker, self._cwd, cancel)
@@ -264,7 +264,10 @@ class Skills(Feature):
                 skill.source != "user" and server in skill.servers.values()
                 for skill in self._requested_skills.values()
             )
-        return self._spawners.for_project() if is_of_project else self._spawners.host, server
+        return (
+            self._spawners.for_project_programs() if is_of_project else self._spawners.host,
+            server,
+        )
 
     def close(self) -> None:
         self.servers.close()

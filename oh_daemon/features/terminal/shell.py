@@ -22,7 +22,7 @@ from oh_daemon.features.terminal.shell_command import CommandOutcome, ShellComma
 from oh_daemon.protocol.daemon_messages import TerminalInfo
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import clean_env
-from oh_daemon.system.spawner import GRACE_S, Spawner, refusals
+from oh_daemon.system.spawner import GRACE_S, Spawner, start_errors
 
 MAX_SHELLS = 16
 _SIDES = {False: "in the sandbox", True: "outside the sandbox"}
@@ -124,7 +124,7 @@ class Shells:
 
         It starts in the folder of that other shell.
         """
-        with self._lock, refusals("bash"):
+        with self._lock, start_errors("bash"):
             name = self._name_for_one("reading")
             place = replace(self._own_place(), words=self._reader)
             self._shells[name] = self._bash(name, self._spawner, place, self.cwd(folder_of))
@@ -136,7 +136,7 @@ class Shells:
         Nothing of what ran there before sees it or is its parent. It starts in the folder of that
         other shell.
         """
-        with self._lock, refusals("bash"):
+        with self._lock, start_errors("bash"):
             if self._view is None:
                 raise ToolError("there is no sandbox; run the command in another terminal")
             name, folder = self._name_for_one("secret"), self.cwd(folder_of)
@@ -264,7 +264,7 @@ class Shells:
             shutil.rmtree(place.spool, ignore_errors=True)
 
     def _start_bash(self, name: str, note: str) -> Bash:
-        with refusals("bash"):
+        with start_errors("bash"):
             if self._view is not None and name not in self._outside:
                 spawner, place = self._view.spawner, self._view.shells()
                 shell = self._bash(name, spawner, place, self.cwd(name), self._view)

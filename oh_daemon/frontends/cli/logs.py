@@ -172,7 +172,7 @@ def find_log(folder: Path, start_of_id: str) -> Path:
     catalogs = catalogs_of(folder)
     ids = [summary["id"] for catalog in catalogs for summary in catalog.summaries()]
     name = find_id(ids, start_of_id, folder)
-    return next(place for catalog in catalogs if (place := catalog.find(name)))
+    return next(place for catalog in catalogs if (place := catalog.find_folder(name)))
 
 
 def find_id(ids: list[str], start: str, folder: Path) -> str:

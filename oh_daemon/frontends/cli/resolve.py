@@ -220,7 +220,7 @@ class _Job:
     def _run_check(self, ending: Ended) -> CheckResult:
         runtime = ending.open_conversation.runtime
         print_line(f"checks with: {self.request.check}")
-        spawner = runtime.spawners.for_project()
+        spawner = runtime.spawners.for_project_programs()
         timeout_s = self.request.check_minutes * 60
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
 

@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _ASKING = frozenset({"approval.requested", "approval.resolved"})
 
 
-def plain(function: _Function) -> _Function:
+def require_sync(function: _Function) -> _Function:
     """Return the function. Raises `ValueError` if it is async: nobody would await it here."""
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
         raise ValueError(
@@ -53,7 +53,7 @@ class Callbacks(Listener):
     def add(self, callback: EventCallback) -> Callable[[], None]:
         """Raises `ValueError` for an async function."""
         key = object()
-        self._callbacks[key] = plain(callback)
+        self._callbacks[key] = require_sync(callback)
 
         def remove() -> None:
             self._callbacks.pop(key, None)

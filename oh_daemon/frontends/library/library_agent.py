@@ -38,7 +38,7 @@ from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import Models, provider_name
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
-from oh_daemon.frontends.library.callbacks import plain
+from oh_daemon.frontends.library.callbacks import require_sync
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import Json, Model, ModelAnswer, ModelRequest, Progress, ToolSpec
 from oh_daemon.kernel.tool_calls import render_function, schema_flaw
@@ -125,7 +125,7 @@ def _as_completion(answer: ModelAnswer) -> Json:
 
 def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
     if callable(value):
-        return plain(value)
+        return require_sync(value)
     context = cast("dict[str, Any]", info.context or {})
     callbacks: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
     if isinstance(value, str) and value in callbacks:
@@ -229,7 +229,7 @@ class Tool(_Loadable):
         return cls(
             name=name or function.__name__,
             description=text,
-            input_schema=_schema_of(plain(function)),
+            input_schema=_schema_of(require_sync(function)),
             callback=function,
             read_only=read_only,
             from_hints=True,

@@ -14,7 +14,7 @@ from oh_daemon.frontends.library.callbacks import (
     EventCallback,
     check_answer,
     part_of,
-    plain,
+    require_sync,
 )
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
@@ -32,7 +32,7 @@ class ProgramConversation(ABC):
 
     def __init__(self, on_question: QuestionCallback | None) -> None:
         self._calls = Callbacks()
-        self._on_question = on_question and plain(on_question)
+        self._on_question = on_question and require_sync(on_question)
 
     @property
     @abstractmethod
