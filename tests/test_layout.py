@@ -660,6 +660,29 @@ def _starts_threads(module: Module) -> bool:
     return not is_helper and any(ast.unparse(call.func) in STARTS_THREADS for call in calls)
 
 
+DEFINED_TWICE = {
+    "Conversation": "the kernel's, and the public one of the library",
+    "Tool": "the kernel's Protocol, and the public one of the library",
+}
+"""Public class name -> why a second unit defines one of the same name."""
+
+
+def test_public_class_name_is_defined_once() -> None:
+    """`protocol/plain` is generated, with each record of `protocol` as a TypedDict."""
+    units: dict[str, list[str]] = {}
+    for module in _modules():
+        for node in module.tree.body if module.name != "protocol/plain" else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                units.setdefault(node.name, []).append(module.name)
+    doubles = {name for name, modules in units.items() if len(modules) > 1}
+    _check(
+        f"{name} is defined in {', '.join(units[name])}; rename one, or give the reason here"
+        for name in doubles - DEFINED_TWICE.keys()
+    )
+    stale = DEFINED_TWICE.keys() - doubles
+    _check(f"{name} is defined once by now; remove the entry" for name in stale)
+
+
 def test_every_init_but_the_package_s_own_is_empty() -> None:
     _check(
         f"{module.name}.py is not empty; move it to a module named after what it holds"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from oh_daemon.conversations.host_policy import service_gates
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
-from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookRunner
 from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.pending_changes.offers import ApplyPrompts
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
@@ -80,14 +80,14 @@ def policy_of(
 
 def hooks_of(
     context: ConversationContext, conversation: Conversation, runtime: ConversationRuntime
-) -> Hooks:
+) -> HookRunner:
     """Return the hooks of the user and the project; without a folder, there are none."""
     home = next(iter(runtime.folders.folders), None)
     if home is None:
         return NO_HOOKS
     services = context.services
     log = home / ".openhands" / "conversations" / conversation.id / "events.jsonl"
-    return Hooks(
+    return HookRunner(
         table=lambda: context.user.settings.of(home).settings.hooks,
         may_run=lambda command: may_run(context.user.trust, home, hook_hash(command, home)),
         run=HookProcesses(

@@ -138,7 +138,7 @@ class Client:
             return self._waiters.pop(request_id, None)
 
 
-class OpenQuestions:
+class SharedQuestions:
     """Questions to the user, each open at most once. Thread-safe."""
 
     def __init__(self, outbox: Outbox, client: Client) -> None:

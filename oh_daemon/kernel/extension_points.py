@@ -47,7 +47,7 @@ class Rejection:
     """Whether people need not be shown it."""
 
 
-class Approval(Protocol):
+class ActionApproval(Protocol):
     """Decides whether an action may run, and asks the user about it."""
 
     def settle(

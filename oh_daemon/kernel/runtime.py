@@ -11,7 +11,7 @@ from typing import Literal
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.extension_points import (
-    Approval,
+    ActionApproval,
     CommandChanges,
     Condenser,
     Feature,
@@ -78,7 +78,7 @@ class Runtime:
     model_for: Callable[[str], Model]
     toolbox: Toolbox
     features: Sequence[Feature]
-    approval: Approval
+    approval: ActionApproval
     hooks: Hooks
     questions: Sequence[OpenQuestions]
     condenser: Condenser

@@ -19,7 +19,7 @@ from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.condensation.condensation import Condensation
 from oh_daemon.features.conversation_tools.tools import FinishTool
-from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, Hooks
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, HookRunner
 from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.conversation import Conversation
@@ -194,7 +194,7 @@ def runtime_of(
     model_for: Callable[[str], Model],
     *tools: Tool,
     policy: Policy = NO_POLICY,
-    hooks: Hooks = NO_HOOKS,
+    hooks: HookRunner = NO_HOOKS,
     condenser: Condenser = "pipeline",
     **others: Any,
 ) -> Runtime:
@@ -228,7 +228,7 @@ def at_work(
     script: Script,
     *tools: Tool,
     policy: Policy = NO_POLICY,
-    hooks: Hooks = NO_HOOKS,
+    hooks: HookRunner = NO_HOOKS,
     max_attempts: int = 2,
     log: EventLog | None = None,
     tool_choice: Any = "auto",

@@ -97,7 +97,7 @@ RunHooks = Callable[[Sequence[Hook], str, CancelToken], Sequence[HookRun]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class HookRunner:
     """The hooks of one journal, how they are run, and what each of them is told."""
 
     table: Callable[[], HookTable]
@@ -108,13 +108,13 @@ class Hooks:
     cwd: str
 
 
-NO_HOOKS = Hooks(dict, lambda _hooks, _text, _cancel: (), lambda _command: None, "", "")
+NO_HOOKS = HookRunner(dict, lambda _hooks, _text, _cancel: (), lambda _command: None, "", "")
 
 
 class HookPoints:
     """The hook points of one conversation."""
 
-    def __init__(self, journal: Journal, hooks: Hooks) -> None:
+    def __init__(self, journal: Journal, hooks: HookRunner) -> None:
         self._journal = journal
         self._hooks = hooks
         self._n_read = 0

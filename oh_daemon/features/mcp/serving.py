@@ -18,7 +18,7 @@ from oh_daemon.features.mcp.connections import (
 from oh_daemon.kernel.ports import Json, ToolResult, ToolSpec
 
 
-class Tools(Protocol):
+class ToolSource(Protocol):
     """The tools to serve."""
 
     @property
@@ -29,7 +29,7 @@ class Tools(Protocol):
         ...
 
 
-async def serve_descriptors(inbound: int, outbound: int, tools: Tools) -> None:
+async def serve_descriptors(inbound: int, outbound: int, tools: ToolSource) -> None:
     """Serve a client over two descriptors, and close them at the end."""
     reader, pipe = await open_reader(inbound)
     try:
@@ -38,7 +38,9 @@ async def serve_descriptors(inbound: int, outbound: int, tools: Tools) -> None:
         pipe.close()
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tools: Tools) -> None:
+async def serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tools: ToolSource
+) -> None:
     """Serve one client until it disconnects."""
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
@@ -57,7 +59,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tool
         writer.close()
 
 
-def _server(tools: Tools) -> Any:
+def _server(tools: ToolSource) -> Any:
     import mcp_types as types  # noqa: PLC0415 - see `serve`.
     from mcp.server.lowlevel import Server  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from oh_daemon.common.plain_text import well_formed_data
 from oh_daemon.features.models.assembly import call_chunk, chunks_of, delta_chunk
-from oh_daemon.features.models.dialect import Dialect, ModelCall, without_none
+from oh_daemon.features.models.dialect import Dialect, ProviderCall, without_none
 from oh_daemon.features.models.model_messages import STOP, parts_of, text_part
 from oh_daemon.kernel.ports import Json
 
@@ -51,7 +51,7 @@ def _headers(key: str | None) -> dict[str, str]:
     return {**headers, **browser_header, **beta, "authorization": f"Bearer {key}"}
 
 
-def _body(call: ModelCall) -> Json:
+def _body(call: ProviderCall) -> Json:
     messages = call.prepared_messages
     has_prompt = bool(messages) and messages[0]["role"] == "system"
     tools = [tool["function"] for tool in call.tools]
@@ -72,14 +72,14 @@ def _body(call: ModelCall) -> Json:
     return {**without_none(fields), **call.settings.extra_body}
 
 
-def _tool_choice(call: ModelCall) -> Json | None:
+def _tool_choice(call: ProviderCall) -> Json | None:
     choice = call.tool_choice
     if choice == "required" and call.can.row.get("supports_forced_tool_use") is False:
         return {"type": "auto"}
     return {"type": _CHOICES[choice]} if choice else None
 
 
-def _sampling(call: ModelCall) -> Json:
+def _sampling(call: ProviderCall) -> Json:
     """Return the settings of sampling; newer models refuse all but the default temperature."""
     settings = call.settings
     if call.can.row.get("supports_sampling_params", True):
@@ -87,7 +87,7 @@ def _sampling(call: ModelCall) -> Json:
     return {"temperature": 1.0} if settings.temperature == 1 else {}
 
 
-def _thinking(call: ModelCall) -> Json:
+def _thinking(call: ProviderCall) -> Json:
     """Return the effort as the model takes it, and the limit of the answer, thinking included."""
     row, effort = call.can.row, call.effort or "none"
     most = row.get("max_output_tokens") or row.get("max_tokens") or _MAX_TOKENS

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from oh_daemon.common.plain_text import well_formed
 from oh_daemon.features.models.answer_ends import FinishReason, end_of
-from oh_daemon.features.models.call_pieces import Piece, Tools, read_calls, read_piece
+from oh_daemon.features.models.call_pieces import KnownTools, Piece, read_calls, read_piece
 from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.features.models.failures import unreachable
 from oh_daemon.features.models.thinking_tags import (
@@ -102,7 +102,7 @@ class Assembly:
     def __init__(self, on_delta: Callable[[ModelDelta], None], tools: Sequence[Json] = ()) -> None:
         """`tools` are those of the request: they tell which names a stream may mean."""
         self._on_delta = on_delta
-        self._tools = Tools(tools)
+        self._tools = KnownTools(tools)
         self._choices: dict[object, _Choice] = {}
         self._streams: dict[Channel, object] = {}
         """By channel, the choice whose text is shown: the first that had some."""

@@ -78,7 +78,7 @@ class _Call(NamedTuple):
     is_whole: bool
 
 
-class Tools:
+class KnownTools:
     """The tools of a request, by the names that a model may use for them."""
 
     def __init__(self, tools: Sequence[Json]) -> None:
@@ -128,7 +128,7 @@ def _as_text(arguments: object) -> str:
 
 
 def read_calls(
-    pieces: Sequence[Piece], tools: Tools, *, is_cut: bool = False
+    pieces: Sequence[Piece], tools: KnownTools, *, is_cut: bool = False
 ) -> tuple[ToolCall, ...] | None:
     """Return the calls that were meant, in order; None when they cannot be told apart.
 
@@ -199,7 +199,7 @@ def _grouped(pieces: Sequence[Piece], keys: Sequence[Hashable]) -> list[list[Pie
     return [*groups.values()]
 
 
-def _read_group(group: Sequence[Piece], tools: Tools) -> Iterator[_Call]:
+def _read_group(group: Sequence[Piece], tools: KnownTools) -> Iterator[_Call]:
     """Yield the calls of a group, in which a call begins where the one before it is whole."""
     current: list[Piece] = []
     for n, piece in enumerate(group):
@@ -210,7 +210,9 @@ def _read_group(group: Sequence[Piece], tools: Tools) -> Iterator[_Call]:
     yield _read_call(current, tools)
 
 
-def _begins_call(before: Sequence[Piece], group: Sequence[Piece], n: int, tools: Tools) -> bool:
+def _begins_call(
+    before: Sequence[Piece], group: Sequence[Piece], n: int, tools: KnownTools
+) -> bool:
     """Return whether another call begins with the `n`-th piece of a group, which has a name."""
     piece, names = group[n], [each.name for each in before if each.name]
     is_other = piece.name not in names and bool(tools.own_name(piece.name))
@@ -224,7 +226,7 @@ def _begins_call(before: Sequence[Piece], group: Sequence[Piece], n: int, tools:
     return text.startswith("{") or piece.name not in (*names[:1], call.name)
 
 
-def _next_text(group: Sequence[Piece], start: int, tools: Tools) -> str:
+def _next_text(group: Sequence[Piece], start: int, tools: KnownTools) -> str:
     """Return the next arguments from a piece on, unless another tool's name comes before them."""
     for n in range(start, len(group)):
         piece = group[n]
@@ -241,7 +243,7 @@ def _may_be_whole(pieces: Sequence[Piece]) -> bool:
     return last.rstrip().endswith(("}", "]", "null"))
 
 
-def _read_call(pieces: Sequence[Piece], tools: Tools) -> _Call:
+def _read_call(pieces: Sequence[Piece], tools: KnownTools) -> _Call:
     name = _name([each.name for each in pieces if each.name], tools)
     texts = [each.arguments for each in pieces if each.arguments]
     text = well_formed("".join(texts))
@@ -263,7 +265,7 @@ def _grow(texts: Sequence[str]) -> bool:
     return all(b.startswith(a) for a, b in pairwise(texts))
 
 
-def _name(names: Sequence[str], tools: Tools) -> str:
+def _name(names: Sequence[str], tools: KnownTools) -> str:
     """Return the name in pieces that repeat it, go on with it or begin it again; "" if neither."""
     distinct = [*dict.fromkeys(names)]
     candidates = [*distinct[:1]] * (len(distinct) == 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from oh_daemon.features.models.call_pieces import SIGNATURE
-from oh_daemon.features.models.dialect import Dialect, ModelCall, without_none
+from oh_daemon.features.models.dialect import Dialect, ProviderCall, without_none
 from oh_daemon.features.models.http import bearer_headers
 from oh_daemon.features.models.model_messages import STOP
 from oh_daemon.features.models.openai_models import accepted_chat, is_openai
@@ -18,7 +18,7 @@ from oh_daemon.features.models.request_rules import Rules
 from oh_daemon.kernel.ports import Json
 
 
-def chat_fields(call: ModelCall) -> Json:
+def chat_fields(call: ProviderCall) -> Json:
     """Return the fields of a request but for the model's name and `extra_body`."""
     settings, can = call.settings, call.can
     fields = {
@@ -38,7 +38,7 @@ def chat_fields(call: ModelCall) -> Json:
     return without_none(fields)
 
 
-def _body(call: ModelCall) -> Json:
+def _body(call: ProviderCall) -> Json:
     fields, provider = chat_fields(call), call.provider
     if is_openai(call):
         fields = accepted_chat(call, fields)
@@ -47,7 +47,7 @@ def _body(call: ModelCall) -> Json:
     return {"model": call.model, **fields, **call.settings.extra_body}
 
 
-def _for_provider(fields: Json, provider: Provider, call: ModelCall) -> Json:
+def _for_provider(fields: Json, provider: Provider, call: ProviderCall) -> Json:
     """Change what this provider takes otherwise than OpenAI."""
     fields_left_out = provider.leaves_out
     body = _without(fields, fields_left_out)

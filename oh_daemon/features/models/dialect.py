@@ -31,7 +31,7 @@ class MessageGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
+class ProviderCall:
     """One request to a model, with all that decides how it is written."""
 
     request: ModelRequest
@@ -107,7 +107,7 @@ class Dialect:
     """What follows the provider's address, as in `/chat/completions`."""
     headers: Callable[[str | None], dict[str, str]]
     """From the key; `content-type` and the user's own headers are added by the transport."""
-    body: Callable[[ModelCall], Json]
+    body: Callable[[ProviderCall], Json]
     """The whole JSON body, with the settings' `extra_body`."""
     field: str
     """The field of the body that has the messages, but for the system prompt in some dialects.
@@ -149,7 +149,7 @@ class EncodedMessages:
         self._messages: Sequence[Json] = ()
         self._pieces: list[_Piece] = []
 
-    def pieces(self, call: ModelCall, write: Callable[[MessageGroup], bytes]) -> list[bytes]:
+    def pieces(self, call: ProviderCall, write: Callable[[MessageGroup], bytes]) -> list[bytes]:
         """Return what comes after the system prompt, of which only new messages are written."""
         messages, before, n_same = call.request.messages, self._messages, 0
         form = call.effort, call.can.rules
@@ -183,7 +183,7 @@ class EncodedMessages:
         return n_before, self._pieces[n_before].start if self._pieces else len(self._messages)
 
 
-def encoded_body(dialect: Dialect, call: ModelCall, cache: EncodedMessages) -> bytes:
+def encoded_body(dialect: Dialect, call: ProviderCall, cache: EncodedMessages) -> bytes:
     """Return the body; what was encoded for the conversation's last request is used again."""
     messages, name = call.request.messages, dialect.field
     if messages[0]["role"] != "system" or name in call.settings.extra_body:

@@ -22,7 +22,7 @@ from typing import IO
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.models.attempts import AttemptDeadlines
 from oh_daemon.features.models.chat import CHAT, chat_fields
-from oh_daemon.features.models.dialect import Dialect, ModelCall, without_none
+from oh_daemon.features.models.dialect import Dialect, ProviderCall, without_none
 from oh_daemon.features.models.failures import CallFailure, explain, no_responses
 from oh_daemon.features.models.responses import RESPONSES, responses_fields
 from oh_daemon.features.models.stream_events import read_events
@@ -32,7 +32,7 @@ from oh_daemon.protocol.llm import LLMSettings
 
 
 def litellm_chunks(
-    call: ModelCall, *, finds_key: bool, cancel: CancelToken, patience: AttemptDeadlines
+    call: ProviderCall, *, finds_key: bool, cancel: CancelToken, patience: AttemptDeadlines
 ) -> Generator[Json]:
     """Yield the answer's chunks in OpenAI's form. Raises `ModelError`, or `Cancelled` at once.
 

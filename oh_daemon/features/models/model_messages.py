@@ -15,7 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from oh_daemon.features.models.call_pieces import Tools
+from oh_daemon.features.models.call_pieces import KnownTools
 from oh_daemon.features.models.capabilities import Capabilities
 from oh_daemon.features.models.request_healing import joined, sent_name
 from oh_daemon.features.models.written_calls import written_calls
@@ -277,7 +277,7 @@ class ShownText:
 
 def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
     """Return the answer with the calls in its text turned into native ones."""
-    tool_set = Tools(tools)
+    tool_set = KnownTools(tools)
     texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
     rest = answer.text
     while mark := _ENDS["text"].search(rest):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from oh_daemon.features.models.dialect import ModelCall, without_none
+from oh_daemon.features.models.dialect import ProviderCall, without_none
 from oh_daemon.features.models.schemas import with_regexes, without_unions
 from oh_daemon.kernel.ports import Json
 
@@ -19,16 +19,16 @@ _TAKE_NO_UNIONS = ("chatgpt-4o", "gpt-3.5", "gpt-4", "o1", "o3", "o4")
 completions refuse them for all models, but the servers of others may take them."""
 
 
-def is_openai(call: ModelCall) -> bool:
+def is_openai(call: ProviderCall) -> bool:
     """Return whether the model is asked as one of OpenAI's, at whatever address."""
     return call.provider is not None and call.provider.name == "openai"
 
 
-def always_reasons(call: ModelCall) -> bool:
+def always_reasons(call: ProviderCall) -> bool:
     return is_openai(call) and bool(_ALWAYS_REASONS.search(call.model))
 
 
-def accepted_effort(call: ModelCall) -> str | None:
+def accepted_effort(call: ProviderCall) -> str | None:
     """Return the reasoning effort unless the table says that the model does not take it."""
     row, effort = call.can.row, call.effort
     if not is_openai(call) or effort is None:
@@ -39,7 +39,7 @@ def accepted_effort(call: ModelCall) -> str | None:
     return None if row.get(f"supports_{effort}_reasoning_effort") is False else effort
 
 
-def accepted_sampling(call: ModelCall) -> Json:
+def accepted_sampling(call: ProviderCall) -> Json:
     settings, row = call.settings, call.can.row
     sampling: Json = {"temperature": settings.temperature, "top_p": settings.top_p}
     if not always_reasons(call):
@@ -50,7 +50,7 @@ def accepted_sampling(call: ModelCall) -> Json:
     return {"temperature": 1.0 if settings.temperature == 1 else None, "top_p": None}
 
 
-def accepted_chat(call: ModelCall, fields: Json) -> Json:
+def accepted_chat(call: ProviderCall, fields: Json) -> Json:
     """Return the fields of a chat completion as the model accepts them."""
     body = {**fields, **accepted_sampling(call), "reasoning_effort": accepted_effort(call)}
     if "tools" in body:
@@ -62,7 +62,7 @@ def accepted_chat(call: ModelCall, fields: Json) -> Json:
     return without_none(body)
 
 
-def accepted_functions(call: ModelCall) -> Sequence[Json]:
+def accepted_functions(call: ProviderCall) -> Sequence[Json]:
     """Return the tools' functions, with schemas that the API accepts."""
     functions = [tool["function"] for tool in call.tools]
     if not is_openai(call):

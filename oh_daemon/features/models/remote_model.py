@@ -32,7 +32,7 @@ from oh_daemon.features.models.chat import CHAT
 from oh_daemon.features.models.dialect import (
     Dialect,
     EncodedMessages,
-    ModelCall,
+    ProviderCall,
     encode_body,
     encoded_body,
 )
@@ -178,7 +178,7 @@ class RemoteModel:
         caveat = Caveat("requestChanged", title, about="tools")
         return replace(answer, caveats=(*answer.caveats, caveat))
 
-    def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> ModelCall:
+    def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> ProviderCall:
         """Return the request as the model takes it, whatever is in the conversation."""
         settings, can = self._settings, self._capabilities
         for relief in reliefs:
@@ -190,7 +190,7 @@ class RemoteModel:
                 settings = settings.model_copy(update={relief.without_setting: None})
         messages = with_ends(within_images(request.messages, can.rules))
         provider = find_provider(settings, price_table())
-        return ModelCall(replace(request, messages=messages), settings, can, provider)
+        return ProviderCall(replace(request, messages=messages), settings, can, provider)
 
     def _with_written_calls(self, answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
         """Return the answer with the calls in its text as calls, if the model makes them so."""
@@ -220,14 +220,14 @@ class RemoteModel:
             raise error
 
     def _chunks(
-        self, call: ModelCall, cancel: CancelToken, patience: AttemptDeadlines
+        self, call: ProviderCall, cancel: CancelToken, patience: AttemptDeadlines
     ) -> Generator[Json]:
         if call.provider is None:
             return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
         return self._direct_chunks(call, call.provider, Waiter(cancel, patience.left_s))
 
     def _direct_chunks(
-        self, call: ModelCall, provider: Provider, waiter: Waiter
+        self, call: ProviderCall, provider: Provider, waiter: Waiter
     ) -> Generator[Json]:
         """Yield the chunks of the answer to a request of our own over HTTP."""
         dialect = _dialect_of(call, provider)
@@ -243,7 +243,7 @@ class RemoteModel:
             # Not `from exc`: a cause is shown in logs, with what it holds.
             raise explain(CallFailure(reason_of(exc)), self._settings) from None
 
-    def _body(self, call: ModelCall, dialect: Dialect) -> bytes:
+    def _body(self, call: ProviderCall, dialect: Dialect) -> bytes:
         history = call.request.history
         if history is None:
             return encode_body(dialect.body(call))
@@ -292,7 +292,7 @@ _DIALECTS: Mapping[str, Dialect] = {"anthropic": ANTHROPIC, "chat": CHAT, "respo
 _MAX_REFUSAL_BYTES = 1 << 20
 
 
-def _dialect_of(call: ModelCall, provider: Provider) -> Dialect:
+def _dialect_of(call: ProviderCall, provider: Provider) -> Dialect:
     if provider.dialect != "chat":
         return _DIALECTS[provider.dialect]
     if call.can.api == "responses" and not provider.has_responses:

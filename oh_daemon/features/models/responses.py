@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from oh_daemon.features.models.assembly import call_chunk, chunks_of, delta_chunk
 from oh_daemon.features.models.capabilities import Capabilities
-from oh_daemon.features.models.dialect import Dialect, ModelCall, without_none
+from oh_daemon.features.models.dialect import Dialect, ProviderCall, without_none
 from oh_daemon.features.models.http import bearer_headers
 from oh_daemon.features.models.model_messages import own_thinking, taken_by
 from oh_daemon.features.models.openai_models import (
@@ -34,7 +34,7 @@ _LEAST_OUTPUT = 16
 # Requests
 
 
-def responses_fields(call: ModelCall) -> Json:
+def responses_fields(call: ProviderCall) -> Json:
     """Return the fields of a request but for the model's name and `extra_body`."""
     settings, can = call.settings, call.can
     limit = settings.max_output_tokens
@@ -203,7 +203,7 @@ def _usage(usage: Json | None) -> Json | None:
     }
 
 
-def _body(call: ModelCall) -> Json:
+def _body(call: ProviderCall) -> Json:
     return {"model": call.model, **responses_fields(call), **call.settings.extra_body}
 
 

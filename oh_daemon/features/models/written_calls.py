@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from oh_daemon.features.models.call_pieces import Tools
+from oh_daemon.features.models.call_pieces import KnownTools
 from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.kernel.call_aliases import repaired_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ToolCall
@@ -58,7 +58,7 @@ def read_written(answer: ModelAnswer, tools: Sequence[Json], *, may_run: bool) -
 
     With `may_run` false, its calls are only noticed: the model makes native ones.
     """
-    text, tool_set = answer.text, Tools(tools)
+    text, tool_set = answer.text, KnownTools(tools)
     if answer.tool_calls or not tools or answer.finish_reason not in {"stop", "tool_calls"}:
         return answer
     starts = sorted({match.start() for each in (_BEGIN, _BARE) for match in each.finditer(text)})
@@ -78,7 +78,7 @@ def read_written(answer: ModelAnswer, tools: Sequence[Json], *, may_run: bool) -
     return replace(answer, has_written_call=_is_arguments(text, tools))
 
 
-def written_calls(text: str, tools: Tools) -> tuple[list[ToolCall], int]:
+def written_calls(text: str, tools: KnownTools) -> tuple[list[ToolCall], int]:
     """Return the calls at the start of the text, and where they end with the marks after them."""
     scan = _Scan(text, tools)
     while scan.step():
@@ -89,7 +89,7 @@ def written_calls(text: str, tools: Tools) -> tuple[list[ToolCall], int]:
 class _Scan:
     """Reads calls from the start of a text, part by part."""
 
-    def __init__(self, text: str, tools: Tools) -> None:
+    def __init__(self, text: str, tools: KnownTools) -> None:
         self.calls: list[ToolCall] = []
         self.end = 0
         self._text = text

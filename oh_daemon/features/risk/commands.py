@@ -12,7 +12,7 @@ from itertools import filterfalse, pairwise
 from typing import Literal, NamedTuple
 
 from oh_daemon.features.risk.effects import (
-    Program,
+    ProgramEffects,
     bare_name,
     decides_others,
     find_effect,
@@ -79,7 +79,7 @@ _SYNTAX = re.compile(
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
-def _rate_call(program: Program, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_call(program: ProgramEffects, args: Sequence[str], scope: RatingScope) -> Findings:
     inner = find_inner(program, args)
     own = args[: len(args) - len(inner)]
     effect, phrase = find_effect(program, own)
@@ -105,7 +105,9 @@ def _rate_call(program: Program, args: Sequence[str], scope: RatingScope) -> Fin
         yield from _rate_texts(program, args, scope)
 
 
-def _rate_folders(program: Program, args: Sequence[str], scope: RatingScope) -> Iterator[Finding]:
+def _rate_folders(
+    program: ProgramEffects, args: Sequence[str], scope: RatingScope
+) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
     if program.usual in ("search", "deep") and any(map(holds_secrets, args)):
         yield Finding("high", f"{program.name} searches folders that hold secrets")
@@ -113,7 +115,7 @@ def _rate_folders(program: Program, args: Sequence[str], scope: RatingScope) -> 
         yield Finding("high", "rm may delete the whole workspace")
 
 
-def _rate_texts(program: Program, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_texts(program: ProgramEffects, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate what a program may hand to a shell: `CC='sh -c id'`, or all from a known name on."""
     for arg in args:
         text = re.sub(r"^[A-Z_]+=", "", arg)
@@ -133,7 +135,9 @@ def _without_pattern(args: Sequence[str]) -> Sequence[str]:
     return [*args[:first], *args[first + 1 :]]
 
 
-def _rate_inner(program: Program, _: str, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_inner(
+    program: ProgramEffects, _: str, args: Sequence[str], scope: RatingScope
+) -> Findings:
     """Rate what comes before another command, such as `env` and `xargs`, and that command."""
     words = list(find_inner(program, args))
     n_before = len(args) - len(words)
@@ -152,7 +156,9 @@ def _rate_inner(program: Program, _: str, args: Sequence[str], scope: RatingScop
     yield Inner(words, scope)
 
 
-def _rate_text(program: Program, _: str, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_text(
+    program: ProgramEffects, _: str, args: Sequence[str], scope: RatingScope
+) -> Findings:
     """Rate text that is run as a command now (`eval`) or later (`trap`, `watch`)."""
     is_later = program.name in ("trap", "watch")
     yield Finding("medium" if is_later else "low", f"{program.name} runs text as a command")
@@ -162,7 +168,7 @@ def _rate_text(program: Program, _: str, args: Sequence[str], scope: RatingScope
 
 
 def _rate_interpreter(
-    program: Program, effect: str, args: Sequence[str], scope: RatingScope
+    program: ProgramEffects, effect: str, args: Sequence[str], scope: RatingScope
 ) -> Findings:
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
     operands = program.operands(args)
@@ -184,7 +190,7 @@ def _rate_interpreter(
         yield from rate_paths(operands[1:], scope, "write" if is_shell else "read")
 
 
-def _rate_find(_: Program, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_find(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate the commands that find runs on what it finds."""
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     yield from rate_paths(args[:end], scope, "read")
@@ -195,7 +201,7 @@ def _rate_find(_: Program, __: str, args: Sequence[str], scope: RatingScope) -> 
             yield Inner(words, scope)
 
 
-def _rate_git(_: Program, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
+def _rate_git(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
     """Rate a command of git, which stands after options that all commands take."""
     remaining, inner_ground, is_safe = list(args), scope, True
     folders: list[str] = []
@@ -236,7 +242,7 @@ def _rate_repository(scope: RatingScope) -> Finding:
 _UNSEEN = Finding(
     "high", "it runs code that is not in a file of the project", "run", words=(UNKNOWN,)
 )
-_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], RatingScope], Findings]] = {
+_RUNNERS: dict[str, Callable[[ProgramEffects, str, Sequence[str], RatingScope], Findings]] = {
     "inner": _rate_inner,
     "evals": _rate_text,
     "shell": _rate_interpreter,

@@ -22,7 +22,7 @@ _HIGH = _ORDER["send"]
 Args = Sequence[str]
 
 
-class Program(NamedTuple):
+class ProgramEffects(NamedTuple):
     """What the rows say of one program."""
 
     name: str
@@ -58,7 +58,7 @@ def bare_name(word: str) -> str:
     return re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word)
 
 
-def find_program(name: str) -> Program:
+def find_program(name: str) -> ProgramEffects:
     """Return what is known of a program; python3.11 and mkfs.ext4 are there by their stems."""
     stems = (name, re.sub(r"(?<=[a-z])[-.]?[\d.]+$", "", name), name.partition(".")[0])
     return _program(next((stem for stem in stems if stem in _rows()), name))
@@ -69,7 +69,7 @@ def is_known(name: str) -> bool:
     return find_program(name).usual != "unknown"
 
 
-def find_effect(program: Program, args: Args) -> tuple[str, str]:
+def find_effect(program: ProgramEffects, args: Args) -> tuple[str, str]:
     """Return the effect of a program with these arguments, and the words that show it."""
     fits = [
         (part.kind, " ".join(phrase))
@@ -83,7 +83,7 @@ def find_effect(program: Program, args: Args) -> tuple[str, str]:
     return effect, re.sub(r"\s", " ", words.replace(UNKNOWN, "…"))[:60]
 
 
-def find_inner(program: Program, args: Args) -> Args:
+def find_inner(program: ProgramEffects, args: Args) -> Args:
     """Return the words of another command that the program runs, without options before it."""
     for words in [words for kind, words in reversed(program.phrases) if kind == "inner"]:
         remaining: Args | None = args
@@ -104,7 +104,7 @@ def decides_others(variable: str) -> bool:
     return any(fnmatchcase(variable, words[0]) for _, words in _program("<variable>").phrases)
 
 
-def _fit(part: ProgramPhrase, program: Program, args: Args) -> list[str] | None:
+def _fit(part: ProgramPhrase, program: ProgramEffects, args: Args) -> list[str] | None:
     """Return the words of a call that a phrase names, or None if it does not fit."""
     is_worse = _ORDER[part.kind] >= min(_ORDER.get(program.usual, 0) + 1, _HIGH)
     words: list[str] = []
@@ -124,7 +124,7 @@ def _fit(part: ProgramPhrase, program: Program, args: Args) -> list[str] | None:
     return words if part.words[-1] != "$" or all(map(is_option, remaining)) else None
 
 
-def _where(word: str, program: Program, args: Args) -> Args:
+def _where(word: str, program: ProgramEffects, args: Args) -> Args:
     """Return where options of a program may stand: not after `--`, or after a script's name."""
     if word[0] == "~":
         return args
@@ -176,11 +176,11 @@ def _rows() -> Mapping[str, Sequence[ProgramPhrase]]:
 
 
 @cache
-def _program(name: str) -> Program:
+def _program(name: str) -> ProgramEffects:
     parts = _rows().get(name, ())
     usual = next((kind for kind, words in parts if not words), "unknown")
     shared_rows = _rows().get("git *" if name.startswith("git ") else f"<{usual}>", ())
     phrases = [part for part in (*parts, *shared_rows) if part.words or part.kind == "inner"]
     options = [word for kind, words in phrases if kind == "with" for word in words]
     before = {word.rstrip("="): word.endswith("=") for word in options}
-    return Program(name, usual, [part for part in phrases if part.kind != "with"], before)
+    return ProgramEffects(name, usual, [part for part in phrases if part.kind != "with"], before)

@@ -16,7 +16,7 @@ from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.approval.consent import reject_unattended
 from oh_daemon.frontends.acp.connection import AcpConnection
 from oh_daemon.frontends.acp.updates import locations, reader_of, shown_subject
-from oh_daemon.jsonrpc.client import ClientAnswer, OpenQuestions
+from oh_daemon.jsonrpc.client import ClientAnswer, SharedQuestions
 from oh_daemon.jsonrpc.reading import field_in
 from oh_daemon.kernel.conversation import Decisions
 from oh_daemon.kernel.journal import History, Journal
@@ -51,7 +51,7 @@ class PermissionRequests:
         self._session_id = session_id
         self._is_heard = is_heard
         self._announce = announce
-        self._questions = OpenQuestions(connection.outbox, connection.client)
+        self._questions = SharedQuestions(connection.outbox, connection.client)
         self._refused_ids: set[str] = set()
         """The digests of folders that the user does not trust."""
 

@@ -81,7 +81,7 @@ class NoDecisions:
         return 0.0
 
 
-class Program(ClientConnection):
+class LibraryProgram(ClientConnection):
     """The program that uses the library."""
 
     def __init__(self, agent: Agent, listener: Listener, *, answers: bool) -> None:
@@ -131,7 +131,7 @@ def context_of(
         decisions=NoDecisions(),
         secrets=secrets,
     )
-    return ConversationContext(services, user, Program(agent, listener, answers=answers))
+    return ConversationContext(services, user, LibraryProgram(agent, listener, answers=answers))
 
 
 def settings_of(agent: Agent) -> Settings:

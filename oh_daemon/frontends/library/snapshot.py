@@ -62,7 +62,7 @@ def snapshot_of(
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
-class PendingChanges(Protocol):
+class SettleableChanges(Protocol):
     """What waits in an isolated conversation, here or elsewhere."""
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult: ...
@@ -74,7 +74,7 @@ class PendingChanges(Protocol):
 class IsolatedReview:
     """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
 
-    _changes: PendingChanges
+    _changes: SettleableChanges
     _id: str
     _folder: Path
 

@@ -14,7 +14,7 @@ from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.approval.consent import reject_unattended
 from oh_daemon.features.approval.handlers import chosen_option
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
-from oh_daemon.jsonrpc.client import Client, ClientAnswer, OpenQuestions
+from oh_daemon.jsonrpc.client import Client, ClientAnswer, SharedQuestions
 from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.jsonrpc.outbox import Outbox
 from oh_daemon.kernel.approval_requests import before_user
@@ -49,7 +49,7 @@ class ApprovalPrompts:
         """Conversations whose user sees what is asked in a file, and answers by code action."""
         self.can_ask_others: Callable[[str], bool] = lambda _conversation_id: False
         """Whether other clients take part, so that what this one cannot ask about waits."""
-        self._questions = OpenQuestions(outbox, client)
+        self._questions = SharedQuestions(outbox, client)
         self.withdraw = self._questions.withdraw
 
     def can_ask(self) -> bool:

@@ -186,9 +186,9 @@ class ClientEditor:
 def lsp_edits(text: str, edits: Sequence[TextEdit], encoding: str) -> list[Json]:
     """Convert edits to LSP's form. One that begins or ends inside CR LF is widened to all of it."""
     # pygls takes 0.3 s to import; by the time of an edit it is loaded already.
-    from oh_daemon.frontends.lsp.positions import Offsets  # noqa: PLC0415
+    from oh_daemon.frontends.lsp.positions import ClientOffsets  # noqa: PLC0415
 
-    offsets = Offsets(text, encoding)
+    offsets = ClientOffsets(text, encoding)
 
     def lsp_edit(edit: TextEdit) -> Json:
         start, end, new_text = edit.start, edit.end, edit.text
@@ -261,7 +261,7 @@ class ClientServers:
 
     def offsets(self, text: str) -> Offsets:
         # pygls takes 0.3 s to import, so it is loaded only when needed.
-        from oh_daemon.frontends.lsp.positions import Offsets as Counted  # noqa: PLC0415
+        from oh_daemon.frontends.lsp.positions import ClientOffsets as Counted  # noqa: PLC0415
 
         return Counted(text, self._synced_documents.encoding)
 

@@ -66,10 +66,10 @@ def apply_changes(text: str, changes: Sequence[dict[str, Any]], encoding: str) -
     return document.source
 
 
-class Offsets:
+class ClientOffsets:
     """Converts offsets in one text to the client's positions, and back.
 
-    Implements `kernel.editor_ports.Offsets`.
+    Implements `kernel.editor_ports.ClientOffsets`.
     """
 
     def __init__(self, text: str, encoding: str) -> None:

@@ -13,7 +13,7 @@ from core_world import ATTENDED, NoContext
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
-from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, HookRun, Hooks
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, HookRun, HookRunner
 from oh_daemon.kernel.approval_requests import approval_options, new_approval
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Gate, Rejection
@@ -59,7 +59,9 @@ class Terminal:
 class World:
     """A conversation in which the model asked for the command `make`."""
 
-    def __init__(self, policy: Policy = ATTENDED, hooks: Hooks = NO_HOOKS, **risks: Risk) -> None:
+    def __init__(
+        self, policy: Policy = ATTENDED, hooks: HookRunner = NO_HOOKS, **risks: Risk
+    ) -> None:
         options = {"mode": "ask", "approval": "askRisky", "model": "m"}
         state = State("c1", options=options, created_at="2026-01-01T00:00:00Z")
         self.conversation = Conversation(

@@ -11,7 +11,7 @@ from model_calls import HELLO, KEY, TOOL, ask, claude, complete
 from oh_daemon.features.models.assembly import Assembly
 from oh_daemon.features.models.capabilities import find_capabilities
 from oh_daemon.features.models.chat import CHAT
-from oh_daemon.features.models.dialect import ModelCall
+from oh_daemon.features.models.dialect import ProviderCall
 from oh_daemon.features.models.providers import PROVIDERS, find_provider
 from oh_daemon.features.models.remote_model import RemoteModel
 from oh_daemon.kernel.ports import ModelRequest
@@ -116,7 +116,7 @@ def test_the_signatures_of_gemini_go_back_with_their_calls():
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": SIGNED, "content": "seen"},
     ]
-    call = ModelCall(ModelRequest(messages, [TOOL]), settings, can, PROVIDERS["gemini"])
+    call = ProviderCall(ModelRequest(messages, [TOOL]), settings, can, PROVIDERS["gemini"])
     body = CHAT.body(call)
     assert body["messages"][1]["tool_calls"][0]["extra_content"] == piece["extra_content"]
     assert body["messages"][2]["tool_call_id"] == SIGNED

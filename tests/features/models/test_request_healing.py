@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.capabilities import find_capabilities
 from oh_daemon.features.models.chat import CHAT
-from oh_daemon.features.models.dialect import Dialect, EncodedMessages, ModelCall, encoded_body
+from oh_daemon.features.models.dialect import Dialect, EncodedMessages, ProviderCall, encoded_body
 from oh_daemon.features.models.litellm_child import load_litellm
 from oh_daemon.features.models.providers import find_provider
 from oh_daemon.features.models.request_healing import NO_SIGNATURE, with_ends, within_images
@@ -95,7 +95,7 @@ def body_of(model: str, dialect: Dialect, messages: list[Json], tools: Sequence[
     table = {model: {"supports_vision": True, "supports_function_calling": True}}
     can, provider = find_capabilities(llm, table), find_provider(llm, table)
     whole = with_ends(within_images(messages, can.rules))
-    request = ModelCall(ModelRequest(whole, tools), llm, can, provider)
+    request = ProviderCall(ModelRequest(whole, tools), llm, can, provider)
     return json.loads(encoded_body(dialect, request, EncodedMessages()))
 
 

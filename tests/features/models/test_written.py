@@ -21,7 +21,7 @@ from oh_daemon.features.models import model_messages as prepared
 from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.capabilities import find_capabilities
 from oh_daemon.features.models.chat import CHAT
-from oh_daemon.features.models.dialect import Dialect, EncodedMessages, ModelCall, encoded_body
+from oh_daemon.features.models.dialect import Dialect, EncodedMessages, ProviderCall, encoded_body
 from oh_daemon.features.models.providers import find_provider
 from oh_daemon.features.models.responses import RESPONSES
 from oh_daemon.kernel import context
@@ -152,6 +152,6 @@ def test_a_body_written_piece_by_piece_says_what_one_made_from_scratch_says(
     tools = [{"type": "function", "function": function}]
     cache = EncodedMessages()
     for messages in growing_requests(model):
-        call = ModelCall(ModelRequest(messages, tools), settings, can, provider)
+        call = ProviderCall(ModelRequest(messages, tools), settings, can, provider)
         body = json.loads(encoded_body(dialect, call, cache))
         assert body == json.loads(dialects.encode_body(dialect.body(call)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.frontends.lsp.positions import Offsets, apply_changes, split_lines
+from oh_daemon.frontends.lsp.positions import ClientOffsets, apply_changes, split_lines
 from oh_daemon.protocol.base import Position
 
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -65,7 +65,7 @@ def test_changes_apply_one_after_the_other_and_one_without_a_range_replaces_all(
 def test_an_offset_survives_the_way_to_a_position_and_back(
     text: str, data: st.DataObject, encoding: str
 ) -> None:
-    offsets = Offsets(text, encoding)
+    offsets = ClientOffsets(text, encoding)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     if offsets.is_inside_line_end(start) or offsets.is_inside_line_end(end):
@@ -77,7 +77,7 @@ def test_an_offset_survives_the_way_to_a_position_and_back(
 
 @given(TEXTS, st.sampled_from(ENCODINGS))
 def test_a_place_that_the_client_names_leads_back_to_its_offset(text: str, encoding: str) -> None:
-    offsets = Offsets(text, encoding)
+    offsets = ClientOffsets(text, encoding)
     for offset in range(len(text) + 1):
         if not offsets.is_inside_line_end(offset):
             place = Position.model_validate(offsets.position(offset))
