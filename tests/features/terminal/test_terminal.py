@@ -446,8 +446,9 @@ def test_an_interrupt_between_forks_leaves_the_shell_in_order(shells: Shells, ru
     for _ in range(20):
         interrupt(shells, "while :; do /bin/true | /bin/true | /bin/true; done")
         after = run("/bin/echo after")
-        # Bash itself may report that it has no record of a child it was just making.
-        assert after.output.head.endswith("after\n")
+        # Bash itself may report that it has no record of a child it was just making, or end the
+        # line of the interrupted job only now (`notify_of_job_status` in its jobs.c).
+        assert "after" in after.output.head.splitlines()
         assert after.note == ""
 
 
