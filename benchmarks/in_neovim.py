@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from desk import Desk, desk_in
 from fake_llm import call, chunks, hang, say, slow
 from long_log import grow
 from measure import Figure, ms, p50, p99
 from neovim_editor import Neovim, find_nvim
+from neovim_workspace import Workspace, workspace_in
 
 N_EVENTS = 5000
 N_LONG_EVENTS = 3400
@@ -28,9 +28,12 @@ _CHUNK_PAUSE_S = 0.01
 
 
 @contextmanager
-def _desk() -> Generator[Desk]:
-    with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder, desk_in(Path(folder)) as desk:
-        yield desk
+def _workspace() -> Generator[Workspace]:
+    with (
+        tempfile.TemporaryDirectory(prefix="oh-bench-") as folder,
+        workspace_in(Path(folder)) as workspace,
+    ):
+        yield workspace
 
 
 def neovim() -> Iterator[Figure]:
@@ -43,9 +46,9 @@ def neovim() -> Iterator[Figure]:
 
 
 def _opening() -> Iterator[Figure]:
-    with _desk() as desk:
-        _log_of(desk, "echo one; echo two", N_EVENTS)
-        editor, start_s = _open_last(desk)
+    with _workspace() as workspace:
+        _log_of(workspace, "echo one; echo two", N_EVENTS)
+        editor, start_s = _open_last(workspace)
         editor.wait(f"#(require('oh').conversation() or {{ entries = {{}} }}).entries > {_ITEMS}")
         editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_EVENTS}")
         opened_s = time.perf_counter() - start_s
@@ -55,15 +58,15 @@ def _opening() -> Iterator[Figure]:
 
 def _long_outputs() -> Iterator[Figure]:
     """Open a log of long outputs, each of them another text."""
-    with _desk() as desk:
-        log = _log_of(desk, "seq 1 6000", N_LONG_EVENTS)
+    with _workspace() as workspace:
+        log = _log_of(workspace, "seq 1 6000", N_LONG_EVENTS)
         records = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
         for record in records:
             for part in record.get("event", {}).get("item", {}).get("content") or ():
                 part["text"] = f"{record['seq']}\n{part['text']}"
         log.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
         size_mb = log.stat().st_size / 1e6
-        editor, start_s = _open_last(desk)
+        editor, start_s = _open_last(workspace)
         process = psutil.Process(editor.pid)
         before = process.memory_info().rss
         editor.wait("#(require('oh').conversation() or { entries = {} }).entries > 9")
@@ -77,23 +80,23 @@ def _long_outputs() -> Iterator[Figure]:
     yield Figure("memory of Neovim for that", f"+{more_mb:.0f} MB", "< 100 MB", "")
 
 
-def _log_of(desk: Desk, command: str, n_events: int) -> Path:
+def _log_of(workspace: Workspace, command: str, n_events: int) -> Path:
     """Make a conversation with this command, over and over; return its log."""
-    desk.script(call("terminal", command=command), say("Ready."))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(call("terminal", command=command), say("Ready."))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh begin")
     editor.wait_for_event("TurnFinished")
     editor.quit()
-    [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
+    [log] = (workspace.project / ".openhands/conversations").glob("*/events.jsonl")
     grow(log, n_events)
     return log
 
 
-def _open_last(desk: Desk) -> tuple[Neovim, float]:
+def _open_last(workspace: Workspace) -> tuple[Neovim, float]:
     """Choose the last conversation in a new editor; return also when."""
-    editor = desk.start()
-    editor.edit(desk.file)
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh toggle")
     editor.wait_for_event("Started")
     editor.lua("""
@@ -124,12 +127,12 @@ def _set_lines_s(editor: Neovim) -> float:
 
 
 def _typing() -> Iterator[Figure]:
-    with _desk() as desk:
+    with _workspace() as workspace:
         # The answer never ends, so that text streams for as long as keys are pressed.
-        desk.script(slow(hang(chunks(20_000, "word `x` ")), _CHUNK_PAUSE_S))
-        editor = desk.start()
+        workspace.script(slow(hang(chunks(20_000, "word `x` ")), _CHUNK_PAUSE_S))
+        editor = workspace.start()
         editor.nvim.ui_attach(120, 40, rgb=True)
-        editor.edit(desk.file)
+        editor.edit(workspace.file)
         editor.command("Oh toggle")
         editor.wait_for_event("Started")
         editor.type("<Esc>")

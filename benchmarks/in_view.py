@@ -48,7 +48,7 @@ class _Log(MemoryLog):
 
 
 @dataclass
-class _Desk:
+class _Workspace:
     project: Path
     editor: ScriptedEditor
     documents: Documents
@@ -61,7 +61,7 @@ class _Desk:
 
 
 @contextmanager
-def _desk(host: Spawner) -> Generator[_Desk]:
+def _workspace(host: Spawner) -> Generator[_Workspace]:
     with tempfile.TemporaryDirectory() as place:
         project = Path(place, "project")
         project.mkdir()
@@ -76,7 +76,7 @@ def _desk(host: Spawner) -> Generator[_Desk]:
         overlay, replaced = SharedOverlay(view), Path(place, "replaced")
         pending = PendingChanges(overlay, shells, documents, unwatched, host, replaced)
         try:
-            yield _Desk(project, editor, documents, pending, shells)
+            yield _Workspace(project, editor, documents, pending, shells)
         finally:
             shells.close()
             view.close()
@@ -89,10 +89,10 @@ def view_start() -> Iterator[Figure]:
     firsts_off: list[float] = []
     laters_off: list[float] = []
     for _ in range(N_STARTS):
-        with _desk(host) as desk:
-            firsts.append(time_of(lambda: desk.run("true")))
-            laters += [time_of(lambda: desk.run("true")) for _ in range(20)]
-            off = Shells(host, desk.project, os.environ)
+        with _workspace(host) as workspace:
+            firsts.append(time_of(lambda: workspace.run("true")))
+            laters += [time_of(lambda: workspace.run("true")) for _ in range(20)]
+            off = Shells(host, workspace.project, os.environ)
 
             run = partial(_run_off, off)
             firsts_off.append(time_of(run))
@@ -112,16 +112,16 @@ def _run_off(shells: Shells) -> None:
 
 def view_buffers() -> Iterator[Figure]:
     host, times = Spawner(), list[float]()
-    with _desk(host) as desk:
-        paths = [desk.project / f"{n}.py" for n in range(N_BUFFERS)]
+    with _workspace(host) as workspace:
+        paths = [workspace.project / f"{n}.py" for n in range(N_BUFFERS)]
         for path in paths:
             path.write_text("x = 1\n" * 100)
-            desk.editor.open(path)
-        desk.run("true")
+            workspace.editor.open(path)
+        workspace.run("true")
         for n in range(9):
             for path in paths:
-                desk.editor.type(path, f"x = {n}\n" * 100)
-            times.append(time_of(desk.pending.begin))
+                workspace.editor.type(path, f"x = {n}\n" * 100)
+            times.append(time_of(workspace.pending.begin))
         floor = time_of(lambda: [path.write_text("x = 1\n" * 100) for path in paths])
     host.close()
     yield Figure("50 unsaved buffers put in", ms(p50(times)), "< 40 ms", f"write them {ms(floor)}")
@@ -129,19 +129,21 @@ def view_buffers() -> Iterator[Figure]:
 
 def view_landing() -> Iterator[Figure]:
     host = Spawner()
-    with _desk(host) as desk:
-        paths = [desk.project / f"d{n // 100}/f{n}.py" for n in range(N_FILES)]
+    with _workspace(host) as workspace:
+        paths = [workspace.project / f"d{n // 100}/f{n}.py" for n in range(N_FILES)]
         for path in paths:
             path.parent.mkdir(exist_ok=True)
             path.write_text("".join(f"x{line} = {line}\n" for line in range(20)))
-        desk.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
+        workspace.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
         start_s = time.perf_counter()
         plans: list[ChangesPlanned] = []
-        desk.pending.collect({"exitCode": 0, "content": []}, lambda plan: not plans.append(plan))
+        workspace.pending.collect(
+            {"exitCode": 0, "content": []}, lambda plan: not plans.append(plan)
+        )
         kept_s = time.perf_counter() - start_s
         event = plans[0].model_dump_json(by_alias=True, exclude_none=True)
         start_s = time.perf_counter()
-        tool = desk.pending.tool(orjson.loads(event), asks=True)
+        tool = workspace.pending.tool(orjson.loads(event), asks=True)
         tool.plan({})
         tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))
         landed_s = time.perf_counter() - start_s

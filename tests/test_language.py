@@ -46,7 +46,7 @@ TERMS = {
     **dict.fromkeys(("lend", "lends", "lent"), "expose, exposed"),
     **dict.fromkeys(("front", "fronts"), "frontend"),
     **dict.fromkeys(("hub", "acting"), "MultiClientServer, ActiveClient"),
-    "desk": "control (command line), editor (tests)",
+    "workspace": "control (command line), editor (tests)",
     "keeper": "monitor",
     **dict.fromkeys(("workbench", "bench"), "runtime"),
     "recipe": "config",

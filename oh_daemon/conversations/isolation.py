@@ -55,7 +55,7 @@ def files_of(
     shared_sandbox, roots = None, disk.folders.roots
     if row is not None:
         is_apart, outlives = isolation is not None, isinstance(log, LogFile)
-        network = partial(OverlayNetwork, services.environment, context.client.tell_ports)
+        network = partial(OverlayNetwork, services.environment, context.client.report_ports)
         shared_sandbox = services.sandboxes.join(
             owner_id, roots, row, network, is_isolated=is_apart, outlives=is_apart and outlives
         )

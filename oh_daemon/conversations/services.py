@@ -147,7 +147,7 @@ class ClientConnection:
         """Return the tools that the client itself runs for a conversation."""
         return ()
 
-    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    def report_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
         """Report on which ports the sandboxed commands of a conversation listen."""
 
     def is_watched(self, conversation_id: str) -> bool:  # noqa: ARG002 - no subscriptions.

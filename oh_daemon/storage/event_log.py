@@ -328,12 +328,12 @@ def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
     """Move the bytes after the last complete line into a file, which is durable before the cut."""
     # A file of this name is from an unfinished attempt: a finished opening writes beyond `end`.
     name = f"{TORN}{end}"
-    aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as torn_file:
+    torn_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(torn_fd, "wb") as torn_file:
         log.seek(end)
         shutil.copyfileobj(log, torn_file, 1 << 20)
         torn_file.flush()
-        os.fsync(aside_fd)
+        os.fsync(torn_fd)
     os.ftruncate(fd, end)
     return f"the last line was not finished; it was moved to {name}"
 

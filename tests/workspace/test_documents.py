@@ -21,7 +21,7 @@ from oh_daemon.workspace.text_changes import Create, Insert, Replace, Replacemen
 
 
 @dataclass
-class Desk:
+class Workspace:
     root: Path
     editor: ScriptedEditor = field(default_factory=ScriptedEditor)
     locks: PathLocks = field(default_factory=PathLocks)
@@ -60,8 +60,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -84,196 +84,202 @@ def test_the_newest_text_is_found_by_content(
     assert (truth.source, truth.note is not None) == (source, has_note)
 
 
-def test_an_edit_of_an_open_file_is_minimal_one_step_and_saved(desk: Desk) -> None:
-    desk.open("one\ntwo 😀\nthree\n")
-    edit_result = desk.edit("two 😀\nthree", "two 😀!\nthree")
-    assert desk.editor.calls == [(TextEdit(9, 9, "!"),)]
+def test_an_edit_of_an_open_file_is_minimal_one_step_and_saved(workspace: Workspace) -> None:
+    workspace.open("one\ntwo 😀\nthree\n")
+    edit_result = workspace.edit("two 😀\nthree", "two 😀!\nthree")
+    assert workspace.editor.calls == [(TextEdit(9, 9, "!"),)]
     assert (edit_result.route, edit_result.note, edit_result.change.unsaved) == (
         "editor",
         None,
         None,
     )
-    assert desk.shown_text == desk.on_disk == "one\ntwo 😀!\nthree\n"
+    assert workspace.shown_text == workspace.on_disk == "one\ntwo 😀!\nthree\n"
 
 
-def test_unsaved_text_of_the_user_is_never_written_to_disk(desk: Desk) -> None:
-    desk.open("one\ntwo\n", unsaved_text="one\ntwo\nmine\n")
-    edit_result = desk.edit("two", "2")
-    assert desk.shown_text == "one\n2\nmine\n"
-    assert desk.on_disk == "one\ntwo\n"
+def test_unsaved_text_of_the_user_is_never_written_to_disk(workspace: Workspace) -> None:
+    workspace.open("one\ntwo\n", unsaved_text="one\ntwo\nmine\n")
+    edit_result = workspace.edit("two", "2")
+    assert workspace.shown_text == "one\n2\nmine\n"
+    assert workspace.on_disk == "one\ntwo\n"
     assert edit_result.change.unsaved
     assert "commands still see the older file" in str(edit_result.note)
-    assert desk.documents.unsaved_agent_edits() == (desk.path,)
-    assert desk.documents.unsaved_texts() == {desk.path: "one\n2\nmine\n"}
-    assert desk.documents.save([desk.path], cancel=CancelToken()) == (desk.path,)
-    assert desk.on_disk == "one\n2\nmine\n"
-    assert desk.documents.unsaved_agent_edits() == ()
+    assert workspace.documents.unsaved_agent_edits() == (workspace.path,)
+    assert workspace.documents.unsaved_texts() == {workspace.path: "one\n2\nmine\n"}
+    assert workspace.documents.save([workspace.path], cancel=CancelToken()) == (workspace.path,)
+    assert workspace.on_disk == "one\n2\nmine\n"
+    assert workspace.documents.unsaved_agent_edits() == ()
 
 
-def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(desk: Desk) -> None:
-    desk.open("one\n", unsaved_text="mine one\n")
-    desk.editor.can_apply = False
+def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(workspace: Workspace) -> None:
+    workspace.open("one\n", unsaved_text="mine one\n")
+    workspace.editor.can_apply = False
     with pytest.raises(StaleDocumentError, match="takes no edits"):
-        desk.edit("one", "1")
-    assert (desk.shown_text, desk.on_disk) == ("mine one\n", "one\n")
+        workspace.edit("one", "1")
+    assert (workspace.shown_text, workspace.on_disk) == ("mine one\n", "one\n")
 
 
 @pytest.mark.parametrize("lies", [False, True])
-def test_typing_during_an_edit_is_kept(desk: Desk, *, lies: bool) -> None:
-    desk.open("one\ntwo\n")
-    desk.editor.lies_when_stale = lies
+def test_typing_during_an_edit_is_kept(workspace: Workspace, *, lies: bool) -> None:
+    workspace.open("one\ntwo\n")
+    workspace.editor.lies_when_stale = lies
     typed_texts = iter(["typed\none\ntwo\n"])
 
     def type_once() -> None:
         for text in typed_texts:
-            desk.editor.type(desk.path, text)
+            workspace.editor.type(workspace.path, text)
 
-    desk.editor.user_before_apply = type_once
-    desk.edit("two", "2")
-    assert desk.shown_text == "typed\none\n2\n"
-    assert desk.on_disk == "one\ntwo\n", "the text was the user's unsaved one by then"
+    workspace.editor.user_before_apply = type_once
+    workspace.edit("two", "2")
+    assert workspace.shown_text == "typed\none\n2\n"
+    assert workspace.on_disk == "one\ntwo\n", "the text was the user's unsaved one by then"
 
 
-def test_a_user_who_never_stops_typing_wins_after_two_rounds(desk: Desk) -> None:
-    desk.open("one\ntwo\n")
-    desk.editor.user_before_apply = lambda: desk.editor.type(desk.path, "t\n" + desk.shown_text)
+def test_a_user_who_never_stops_typing_wins_after_two_rounds(workspace: Workspace) -> None:
+    workspace.open("one\ntwo\n")
+    workspace.editor.user_before_apply = lambda: workspace.editor.type(
+        workspace.path, "t\n" + workspace.shown_text
+    )
     with pytest.raises(StaleDocumentError, match="twice"):
-        desk.edit("two", "2")
-    assert desk.shown_text == "t\nt\none\ntwo\n"
-    assert len(desk.editor.calls) == 2
+        workspace.edit("two", "2")
+    assert workspace.shown_text == "t\nt\none\ntwo\n"
+    assert len(workspace.editor.calls) == 2
 
 
-def test_typing_after_the_edit_does_not_make_it_fail(desk: Desk) -> None:
-    desk.open("one\ntwo\n")
-    desk.editor.user_after_apply = lambda: desk.editor.type(desk.path, desk.shown_text + "typed\n")
-    edit_result = desk.edit("two", "2")
-    assert desk.shown_text == "one\n2\ntyped\n"
+def test_typing_after_the_edit_does_not_make_it_fail(workspace: Workspace) -> None:
+    workspace.open("one\ntwo\n")
+    workspace.editor.user_after_apply = lambda: workspace.editor.type(
+        workspace.path, workspace.shown_text + "typed\n"
+    )
+    edit_result = workspace.edit("two", "2")
+    assert workspace.shown_text == "one\n2\ntyped\n"
     assert "user changed the text after your edit" in str(edit_result.note)
 
 
 @pytest.mark.parametrize("failure", ["readOnly", "timeout"])
-def test_an_editor_that_refuses_is_not_gone_round(desk: Desk, failure: str) -> None:
-    desk.open("one\n")
-    desk.editor.failure = failure
+def test_an_editor_that_refuses_is_not_gone_round(workspace: Workspace, failure: str) -> None:
+    workspace.open("one\n")
+    workspace.editor.failure = failure
     with pytest.raises(EditRejectedError, match=failure):
-        desk.edit("one", "1")
-    assert (desk.shown_text, desk.on_disk) == ("one\n", "one\n")
+        workspace.edit("one", "1")
+    assert (workspace.shown_text, workspace.on_disk) == ("one\n", "one\n")
 
 
-def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(desk: Desk) -> None:
-    desk.open("one\n")
-    desk.editor.can_save = False
-    assert desk.edit("one", "1").route == "disk"
-    assert desk.on_disk == "1\n"
+def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(workspace: Workspace) -> None:
+    workspace.open("one\n")
+    workspace.editor.can_save = False
+    assert workspace.edit("one", "1").route == "disk"
+    assert workspace.on_disk == "1\n"
     # The editor has not reloaded the file yet, but the agent already works with the newest text.
-    assert desk.documents.read(desk.path).text == "1\n"
-    assert desk.edit("1", "2").route == "disk"
-    assert desk.on_disk == "2\n"
+    assert workspace.documents.read(workspace.path).text == "1\n"
+    assert workspace.edit("1", "2").route == "disk"
+    assert workspace.on_disk == "2\n"
 
 
 def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_editor(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    desk.open("one\n")
-    desk.editor.can_save = False
-    desk.documents.commands_see_buffers = True
-    edit_result = desk.edit("one", "1")
+    workspace.open("one\n")
+    workspace.editor.can_save = False
+    workspace.documents.commands_see_buffers = True
+    edit_result = workspace.edit("one", "1")
     assert (edit_result.route, edit_result.note, edit_result.change.unsaved) == (
         "editor",
         None,
         True,
     )
-    assert (desk.shown_text, desk.on_disk) == ("1\n", "one\n")
+    assert (workspace.shown_text, workspace.on_disk) == ("1\n", "one\n")
 
 
-def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(desk: Desk) -> None:
-    desk.path.write_bytes(b"a\r\nb\nc\r\n")
-    desk.editor.open(desk.path, "a\r\nb\r\nc\r\n")
-    desk.documents.read(desk.path)
-    assert desk.edit("b\n", "B\nB\n").route == "disk"
-    assert desk.on_disk == "a\r\nB\nB\nc\r\n"
+def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(workspace: Workspace) -> None:
+    workspace.path.write_bytes(b"a\r\nb\nc\r\n")
+    workspace.editor.open(workspace.path, "a\r\nb\r\nc\r\n")
+    workspace.documents.read(workspace.path)
+    assert workspace.edit("b\n", "B\nB\n").route == "disk"
+    assert workspace.on_disk == "a\r\nB\nB\nc\r\n"
 
 
-def test_a_file_that_changed_on_disk_under_a_clean_buffer_counts(desk: Desk) -> None:
-    desk.open("one\n")
-    desk.path.write_text("one\nfrom git\n")
-    view = desk.documents.read(desk.path)
+def test_a_file_that_changed_on_disk_under_a_clean_buffer_counts(workspace: Workspace) -> None:
+    workspace.open("one\n")
+    workspace.path.write_text("one\nfrom git\n")
+    view = workspace.documents.read(workspace.path)
     assert view.text == "one\nfrom git\n"
     assert "has not reloaded" in str(view.note)
-    desk.edit("from git", "mine")
-    assert desk.on_disk == "one\nmine\n"
+    workspace.edit("from git", "mine")
+    assert workspace.on_disk == "one\nmine\n"
 
 
-def test_two_new_texts_are_a_conflict_that_nobody_overwrites(desk: Desk) -> None:
-    desk.open("one\n")
-    desk.editor.type(desk.path, "one\nmine\n")
-    desk.path.write_text("one\nfrom git\n")
+def test_two_new_texts_are_a_conflict_that_nobody_overwrites(workspace: Workspace) -> None:
+    workspace.open("one\n")
+    workspace.editor.type(workspace.path, "one\nmine\n")
+    workspace.path.write_text("one\nfrom git\n")
     with pytest.raises(StaleDocumentError, match="Ask the user which one counts"):
-        desk.edit("one", "1")
-    assert (desk.shown_text, desk.on_disk) == ("one\nmine\n", "one\nfrom git\n")
+        workspace.edit("one", "1")
+    assert (workspace.shown_text, workspace.on_disk) == ("one\nmine\n", "one\nfrom git\n")
 
 
-def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(desk: Desk) -> None:
-    desk.open("a = 1\n")
-    desk.editor.formatter = lambda text: text.replace("a=2", "a = 2")
-    edit_result = desk.edit("a = 1", "a=2")
-    assert desk.shown_text == desk.on_disk == "a = 2\n"
+def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(workspace: Workspace) -> None:
+    workspace.open("a = 1\n")
+    workspace.editor.formatter = lambda text: text.replace("a=2", "a = 2")
+    edit_result = workspace.edit("a = 1", "a=2")
+    assert workspace.shown_text == workspace.on_disk == "a = 2\n"
     assert "formatter" in str(edit_result.note)
-    assert desk.edit("a = 2", "a = 3").note is None
+    assert workspace.edit("a = 2", "a = 3").note is None
 
 
-def test_a_file_that_is_only_in_the_editor_is_edited_there(desk: Desk) -> None:
-    desk.editor.open(desk.path, "draft\n")
-    assert "in the editor only" in str(desk.documents.read(desk.path).note)
-    desk.edit("draft", "done")
-    assert desk.shown_text == "done\n"
-    assert not desk.path.exists()
+def test_a_file_that_is_only_in_the_editor_is_edited_there(workspace: Workspace) -> None:
+    workspace.editor.open(workspace.path, "draft\n")
+    assert "in the editor only" in str(workspace.documents.read(workspace.path).note)
+    workspace.edit("draft", "done")
+    assert workspace.shown_text == "done\n"
+    assert not workspace.path.exists()
     with pytest.raises(EditRejectedError, match="exists already"):
-        desk.documents.plan(desk.path, Create("x"))
+        workspace.documents.plan(workspace.path, Create("x"))
 
 
-def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(desk: Desk) -> None:
-    desk.editor.open(desk.path, "")
-    edit_result = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
+def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(workspace: Workspace) -> None:
+    workspace.editor.open(workspace.path, "")
+    edit_result = workspace.documents.edit(
+        workspace.path, Create("x\n"), label="oh", cancel=CancelToken()
+    )
     assert (edit_result.route, edit_result.change.op) == ("editor", "add")
-    assert desk.shown_text == desk.on_disk == "x\n"
+    assert workspace.shown_text == workspace.on_disk == "x\n"
 
 
-def test_a_file_that_is_closed_during_the_edit_is_edited_on_disk(desk: Desk) -> None:
-    desk.open("one\n")
+def test_a_file_that_is_closed_during_the_edit_is_edited_on_disk(workspace: Workspace) -> None:
+    workspace.open("one\n")
 
     def close() -> None:
-        if desk.editor.document(desk.path):
-            desk.editor.close(desk.path)
+        if workspace.editor.document(workspace.path):
+            workspace.editor.close(workspace.path)
 
-    desk.editor.user_before_apply = close
-    assert desk.edit("one", "1").route == "disk"
-    assert desk.on_disk == "1\n"
+    workspace.editor.user_before_apply = close
+    assert workspace.edit("one", "1").route == "disk"
+    assert workspace.on_disk == "1\n"
 
 
-def test_a_file_that_the_editor_knows_by_a_link_is_edited_there(desk: Desk) -> None:
-    desk.path.write_text("one\n")
-    link = desk.root / "link.py"
+def test_a_file_that_the_editor_knows_by_a_link_is_edited_there(workspace: Workspace) -> None:
+    workspace.path.write_text("one\n")
+    link = workspace.root / "link.py"
     link.symlink_to("a.py")
-    desk.editor.open(link, "one\nmine\n")
-    desk.documents.read(desk.path)
-    desk.edit("one", "1")
-    document = desk.editor.document(link)
+    workspace.editor.open(link, "one\nmine\n")
+    workspace.documents.read(workspace.path)
+    workspace.edit("one", "1")
+    document = workspace.editor.document(link)
     assert document is not None
     assert document.text == "1\nmine\n"
-    assert desk.on_disk == "one\n"
+    assert workspace.on_disk == "one\n"
 
 
-def test_two_agents_take_turns_at_one_file_and_lose_nothing(desk: Desk) -> None:
-    desk.path.write_text("start\n")
+def test_two_agents_take_turns_at_one_file_and_lose_nothing(workspace: Workspace) -> None:
+    workspace.path.write_text("start\n")
     failures: list[BaseException] = []
 
     def work(name: str) -> None:
-        documents = desk.another_agent()
+        documents = workspace.another_agent()
         try:
             for number in range(20):
-                documents.read(desk.path)
-                desk.edit("start\n", f"start\n{name}{number}\n", documents)
+                documents.read(workspace.path)
+                workspace.edit("start\n", f"start\n{name}{number}\n", documents)
         except BaseException as exc:  # noqa: BLE001 - handed to the test's own thread.
             failures.append(exc)
 
@@ -283,24 +289,28 @@ def test_two_agents_take_turns_at_one_file_and_lose_nothing(desk: Desk) -> None:
     for thread in threads:
         thread.join(120)
     assert failures == []
-    assert sorted(desk.on_disk.split()) == sorted(
+    assert sorted(workspace.on_disk.split()) == sorted(
         ["start", *(f"{name}{number}" for name in "xy" for number in range(20))]
     )
 
 
-def test_waiting_for_a_file_ends_with_a_cancel(desk: Desk) -> None:
-    desk.path.write_text("one\n")
-    desk.documents.read(desk.path)
+def test_waiting_for_a_file_ends_with_a_cancel(workspace: Workspace) -> None:
+    workspace.path.write_text("one\n")
+    workspace.documents.read(workspace.path)
     cancel = CancelToken()
     threading.Timer(0.1, cancel.cancel).start()
-    with desk.locks.hold(desk.path, CancelToken()), pytest.raises(Cancelled):
-        desk.documents.edit(desk.path, Insert(0, "x"), label="oh", cancel=cancel)
-    assert desk.on_disk == "one\n"
-    desk.edit("one", "1")
+    with workspace.locks.hold(workspace.path, CancelToken()), pytest.raises(Cancelled):
+        workspace.documents.edit(workspace.path, Insert(0, "x"), label="oh", cancel=cancel)
+    assert workspace.on_disk == "one\n"
+    workspace.edit("one", "1")
 
 
-def test_nothing_is_left_of_an_edit_that_was_only_planned(desk: Desk) -> None:
-    desk.open("one\n")
-    desk.documents.plan(desk.path, Insert(0, "x\n"))
-    assert (desk.shown_text, desk.on_disk, desk.editor.calls) == ("one\n", "one\n", [])
-    assert [path.name for path in desk.root.iterdir()] == ["a.py"]
+def test_nothing_is_left_of_an_edit_that_was_only_planned(workspace: Workspace) -> None:
+    workspace.open("one\n")
+    workspace.documents.plan(workspace.path, Insert(0, "x\n"))
+    assert (workspace.shown_text, workspace.on_disk, workspace.editor.calls) == (
+        "one\n",
+        "one\n",
+        [],
+    )
+    assert [path.name for path in workspace.root.iterdir()] == ["a.py"]

@@ -128,7 +128,7 @@ def collect(
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
             change = _change(roots, pair, since_ns)
-            sort = _sort(roots, pair, change, handed_in, is_told=pair.name in folders)
+            sort = _sort(roots, pair, change, handed_in, is_reported=pair.name in folders)
             is_held = change.name in in_use and not pair.is_folder
             sorts["held" if is_held else sort].append(change)
         counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored_names}
@@ -146,7 +146,7 @@ _Sort = Literal["change", "same", "git", "held", "nothing"]
 
 
 def _sort(
-    roots: _Roots, pair: _Pair, change: Change, handed_in: Mapping[Path, str], *, is_told: bool
+    roots: _Roots, pair: _Pair, change: Change, handed_in: Mapping[Path, str], *, is_reported: bool
 ) -> _Sort:
     before, after = change.before, change.after
     is_file = after is not None and after.kind == "file"
@@ -156,8 +156,8 @@ def _sort(
         return "nothing"
     if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
         # Only the disk's folder can have changed since `take_out` left this one.
-        return "nothing" if is_told or before == after else "same"
-    if is_told and _is_reported_by_others(change):
+        return "nothing" if is_reported or before == after else "same"
+    if is_reported and _is_reported_by_others(change):
         return "nothing"
     is_same = before == after
     if is_same and is_file:

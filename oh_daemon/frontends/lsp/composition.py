@@ -111,7 +111,7 @@ class Window(ClientConnection):
     def tools(self, conversation_id: str) -> Sequence[Tool]:
         return self._client_tools.of(conversation_id)
 
-    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    def report_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
         params = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
         body = encode(params.model_dump(by_alias=True, exclude_none=True))
         self.server.outbox.notify("port/changed", body)

@@ -72,8 +72,8 @@ class ActiveClient(ClientConnection):
         tool_lists = (each.tools(conversation_id) for each in self._clients.windows())
         return next(filter(None, tool_lists), ())
 
-    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
-        self._clients.tell_ports(conversation_id, ports)
+    def report_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+        self._clients.report_ports(conversation_id, ports)
 
     def is_watched(self, conversation_id: str) -> bool:
         return self._clients.is_watched(conversation_id)

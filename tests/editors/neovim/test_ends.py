@@ -7,18 +7,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
-from desk import Desk
 from fake_llm import Step, call, hold_step, say
 from neovim_editor import DAEMON, Neovim
+from neovim_workspace import Workspace
 from partial_texts import wait_until_kept
 
 
-def test_quitting_leaves_no_process(desk: Desk) -> None:
+def test_quitting_leaves_no_process(workspace: Workspace) -> None:
     # The process leaves its session before it prints.
     away = "setsid bash -c 'echo begun; exec sleep 300' & sleep 300"
-    desk.script(call("terminal", command=away, timeout_s=600))
-    editor = desk.start(cmd=DAEMON, settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(call("terminal", command=away, timeout_s=600))
+    editor = workspace.start(cmd=DAEMON, settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh sleep")
     editor.wait_for_chat("```console\nbegun")
     processes = editor.processes()
@@ -28,9 +28,9 @@ def test_quitting_leaves_no_process(desk: Desk) -> None:
     assert survivors == []
 
 
-def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
-    editor = desk.start(cmd=["no-such-daemon"])
-    editor.edit(desk.file)
+def test_a_daemon_that_cannot_start_says_why_and_what_to_do(workspace: Workspace) -> None:
+    editor = workspace.start(cmd=["no-such-daemon"])
+    editor.edit(workspace.file)
     editor.try_command("Oh hello")
     assert '"no-such-daemon" is not there; install oh-daemon' in editor.messages()
     assert editor.windows() == ["calc.py"]
@@ -40,17 +40,17 @@ def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
     editor.wait_for_event("Exit")
     assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
     assert editor.lua("return require('oh').status()") == "oh: stopped"
-    assert f"WARNING {desk.project}: stopped" in _health(editor)
+    assert f"WARNING {workspace.project}: stopped" in _health(editor)
     autocommands = editor.lua("return vim.api.nvim_get_autocmds({ event = 'CursorMoved' })")
     assert [a for a in autocommands if a.get("desc", "").startswith("oh: ")] == []
 
 
 def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_it(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    desk.script(say("Here I am."), say("Still here."))
-    editor = desk.start(cmd=[sys.executable, "-c", "import sys; sys.stdin.read()"])
-    editor.edit(desk.file)
+    workspace.script(say("Here I am."), say("Still here."))
+    editor = workspace.start(cmd=[sys.executable, "-c", "import sys; sys.stdin.read()"])
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     screen_lines = [line.partition("│")[2].strip() for line in editor.screen().splitlines()]
     assert screen_lines[:4] == ["starting", "You (sending)", "", "hello"], "it is shown at once"
@@ -63,11 +63,11 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
 
 
 def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_again(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    desk.script(say("Here I am."), say("Still here."), say("And now too."))
-    editor = desk.start(cmd=DAEMON)
-    editor.edit(desk.file)
+    workspace.script(say("Here I am."), say("Still here."), say("And now too."))
+    editor = workspace.start(cmd=DAEMON)
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait_for_chat("Here I am.")
     editor.wait_for_status("idle")
@@ -103,15 +103,15 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     assert editor.draft() == [""], "what is written while it ends is for the next one"
 
 
-def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) -> None:
+def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
-    desk.script(hold_step(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
-    editor = desk.start(cmd=DAEMON, settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
+    workspace.script(hold_step(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
+    editor = workspace.start(cmd=DAEMON, settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh run it")
     editor.wait_for_chat("● Run echo begun; sleep 300\n```console\nbegun")
-    wait_until_kept(desk.project, "begun\n")
+    wait_until_kept(workspace.project, "begun\n")
     editor.daemon().kill()
     ended_line = "⊘ Run echo begun; sleep 300  the daemon ended; the outcome is unknown"
     editor.wait_for_chat(ended_line + "\n```console\nbegun")
@@ -126,7 +126,7 @@ def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) ->
     assert "daemonRestarted" not in editor.screen()
     editor.command("Oh! instead tell me")
     editor.wait_for_chat("Half of")
-    wait_until_kept(desk.project, "Half of it.")
+    wait_until_kept(workspace.project, "Half of it.")
     editor.daemon().kill()
     editor.wait_for_event("Exit", nth=2)
     editor.focus("oh-chat")
@@ -138,12 +138,12 @@ def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) ->
     gate.set()
     editor.command("Oh! resume but be brief")
     editor.wait_for_chat("All of it.")
-    assert "but be brief" in desk.prompts()
+    assert "but be brief" in workspace.prompts()
 
 
-def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:
-    editor = desk.start(cmd=["false"])
-    editor.edit(desk.file)
+def test_a_message_that_no_daemon_takes_is_a_draft_again(workspace: Workspace) -> None:
+    editor = workspace.start(cmd=["false"])
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait(
         "require('oh.input') and vim.api.nvim_exec2('messages', { output = true })"
@@ -152,11 +152,11 @@ def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:
     assert editor.draft() == ["hello "]
 
 
-def test_an_error_of_the_model_says_what_to_do_and_is_tried_again(desk: Desk) -> None:
+def test_an_error_of_the_model_says_what_to_do_and_is_tried_again(workspace: Workspace) -> None:
     refusal = b'{"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}'
-    desk.script(Step(status=401, body=refusal), say("Better."))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(Step(status=401, body=refusal), say("Better."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait_for_chat("`:Oh resume` tries again.")
     assert "refuses the key" in editor.chat()
@@ -167,10 +167,10 @@ def test_an_error_of_the_model_says_what_to_do_and_is_tried_again(desk: Desk) ->
     assert "tries again" not in editor.chat(), "what is past offers nothing"
 
 
-def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
+def test_a_first_run_without_a_key_names_the_way_out(workspace: Workspace) -> None:
     environ = {"OH_DAEMON_MODEL": "", "OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
-    editor = desk.start(environ=environ)
-    editor.edit(desk.file)
+    editor = workspace.start(environ=environ)
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait_for_message("oh: ")
     assert "ANTHROPIC_API_KEY" in editor.messages()
@@ -183,9 +183,9 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     assert "no model is set" not in editor.screen(), "what is solved is not told any more"
 
 
-def test_what_runs_is_in_the_report_of_the_health_check(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_what_runs_is_in_the_report_of_the_health_check(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh")
     editor.wait_for_event("Started")
     editor.command("wincmd t | stopinsert")
@@ -195,7 +195,9 @@ def test_what_runs_is_in_the_report_of_the_health_check(desk: Desk) -> None:
     assert "OK the agent's changes are shown in the files themselves" in report
     assert "no key for <Plug>(oh-keep), <Plug>(oh-previous-change), <Plug>(oh-undo); see" in report
     assert "OK the parser for Markdown, which colours the chat" in report
-    assert f"{desk.project}: oh-daemon {version('oh-daemon')}, protocol 1.0, process " in report
+    assert (
+        f"{workspace.project}: oh-daemon {version('oh-daemon')}, protocol 1.0, process " in report
+    )
     assert "OK model: openai/fake" in report
 
 
@@ -207,10 +209,10 @@ def _health(editor: Neovim) -> str:
     return re.sub("[✅⚠️❌] ?", "", report)
 
 
-def test_the_agent_works_on_another_machine_and_here_again(desk: Desk) -> None:
-    desk.script(call("terminal", command="hostname"), say("Done there."), say("Done here."))
-    editor = desk.start(cmd=DAEMON)
-    editor.edit(desk.file)
+def test_the_agent_works_on_another_machine_and_here_again(workspace: Workspace) -> None:
+    workspace.script(call("terminal", command="hostname"), say("Done there."), say("Done here."))
+    editor = workspace.start(cmd=DAEMON)
+    editor.edit(workspace.file)
     path = f"PATH={Path(sys.executable).parent}:/usr/bin:/bin"
     namespace = "unshare --user --map-root-user --uts --pid --fork --kill-child"
     command = f"sh -c 'hostname elsewhere; exec env {path} \"$@\"' -"
@@ -221,7 +223,7 @@ def test_the_agent_works_on_another_machine_and_here_again(desk: Desk) -> None:
     editor.command("Oh approval askNever")
     editor.command("Oh where are you?")
     editor.wait_for_chat("Done there.")
-    assert "elsewhere" in desk.tool_results()[-1]
+    assert "elsewhere" in workspace.tool_results()[-1]
     editor.command("Oh remote here")
     editor.wait_for_event("Started", nth=2)
     editor.command("Oh and now?")

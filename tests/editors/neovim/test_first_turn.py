@@ -1,8 +1,8 @@
 """From `:Oh {message}` to an edit in the open buffer."""
 
-from desk import CODE, Desk
 from fake_llm import call, calls, say
 from neovim_editor import DAEMON
+from neovim_workspace import CODE, Workspace
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
 VIEW = {"command": "view", "path": "calc.py"}
@@ -10,15 +10,15 @@ _SAYS = "vim.fn.execute('messages'):find(..., 1, true) ~= nil"
 
 
 def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_step(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    desk.script(
+    workspace.script(
         calls(say("Let me look.", n_chunks=3), call("edit", **VIEW)),
         call("edit", **FIX),
         say("The sign in `add` is mended.", n_chunks=5),
     )
-    editor = desk.start(cmd=DAEMON)
-    buffer = editor.edit(desk.file)
+    editor = workspace.start(cmd=DAEMON)
+    buffer = editor.edit(workspace.file)
     editor.command("Oh mode autoEdit")
     editor.type("Go# ünsaved 🙂<Esc>3G^i🙂; ü; <Esc>gg")
     before = buffer[:]
@@ -43,26 +43,28 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     assert editor.lua("return _G.progress")[0] == "begin"
 
     edit_event = editor.wait_for_event("EditApplied")
-    assert (edit_event["uri"], edit_event["saved"]) == (desk.file.as_uri(), False)
+    assert (edit_event["uri"], edit_event["saved"]) == (workspace.file.as_uri(), False)
     [change] = editor.wait_for_event("FileChanged")["changes"]
-    assert (change["uri"], change["added"], change["removed"]) == (desk.file.as_uri(), 1, 1)
+    assert (change["uri"], change["added"], change["removed"]) == (workspace.file.as_uri(), 1, 1)
     for name in ("Started", "StateChanged", "TurnStarted", "Event"):
         editor.wait_for_event(name)
 
     assert buffer[2] == "    🙂; ü; return a + b"
     assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
-    assert desk.file.read_text("utf-8") == CODE, "what the user has not saved stays unsaved"
-    assert "# ünsaved 🙂" in desk.prompts()
+    assert workspace.file.read_text("utf-8") == CODE, "what the user has not saved stays unsaved"
+    assert "# ünsaved 🙂" in workspace.prompts()
     editor.command("undo")
     assert buffer[:] == before
 
 
-def test_a_secret_is_lent_to_commands_and_taken_back(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_secret_is_lent_to_commands_and_taken_back(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.type(":Oh secret SHOP_TOKEN<CR>a-token-of-the-shop<CR>")
     editor.wait(_SAYS, "exposed to commands that name it: SHOP_TOKEN")
-    desk.script(call("terminal", command='echo "$SHOP_TOKEN"; wc -c <<< "$SHOP_TOKEN"'), say("Ok."))
+    workspace.script(
+        call("terminal", command='echo "$SHOP_TOKEN"; wc -c <<< "$SHOP_TOKEN"'), say("Ok.")
+    )
     editor.command("Oh print it")
     editor.wait_for_event("ApprovalRequested")
     editor.wait_for_chat("it gets the secret SHOP_TOKEN")

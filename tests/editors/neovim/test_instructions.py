@@ -2,9 +2,9 @@
 
 import threading
 
-from desk import CODE, Desk
 from fake_llm import call, hold_step, say
 from neovim_editor import Json, Neovim
+from neovim_workspace import CODE, Workspace
 
 VIEW = {"command": "view", "path": "calc.py"}
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
@@ -19,11 +19,13 @@ end, marks)
 """
 
 
-def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) -> None:
-    desk.script(say("Hello."), call("edit", **VIEW), call("edit", **FIX), call("edit", **OTHER))
-    desk.script(call("edit", **MORE), say("It adds\nnow."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(workspace: Workspace) -> None:
+    workspace.script(
+        say("Hello."), call("edit", **VIEW), call("edit", **FIX), call("edit", **OTHER)
+    )
+    workspace.script(call("edit", **MORE), say("It adds\nnow."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh hello")
     editor.wait_for_chat("Hello.")
     editor.wait_for_status("idle")
@@ -33,7 +35,7 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) 
     assert "`:Oh stop` ends it" in mark_text
     editor.wait(f"(function() {_MARKS} end)()[1][3]:find('the agent asks you', 1, true)")
     assert "a + b" in editor.nvim.current.buffer[2], "that was the instruction"
-    assert not (desk.project / "other.py").exists()
+    assert not (workspace.project / "other.py").exists()
     assert "make it add" not in editor.chat(), "the chat shows another conversation"
     titles = [r["data"]["approval"]["title"] for r in _events(editor, "OhApprovalRequested")]
     assert titles == ["Edit calc.py", "Create other.py"]
@@ -53,22 +55,22 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) 
     editor.lua("require('oh.inline').decide('revert', false)")
     editor.wait("vim.fn.getline(3):find('a - b', 1, true)")
 
-    desk.script(call("edit", **FIX), say("Again."))
+    workspace.script(call("edit", **FIX), say("Again."))
     editor.wait_for_status("idle")
     editor.command("Oh once more")
     editor.wait("#require('oh').conversation().approvals == 1")
     assert "a - b" in editor.nvim.current.buffer[2], "the next message is asked about as ever"
 
 
-def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(desk: Desk) -> None:
+def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(hold_step(say("Never mind."), gate))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(hold_step(say("Never mind."), gate))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.type("ggVj:Oh edit<CR>make it add<CR>")
     editor.wait(f"#(function() {_MARKS} end)() == 1")
     editor.wait_for_event("TurnStarted")
-    desk.llm.wait_for_requests(1)  # Otherwise the next turn might get this answer.
+    workspace.llm.wait_for_requests(1)  # Otherwise the next turn might get this answer.
     editor.command("Oh stop")
     editor.wait_for_message("oh: stopped")
     gate.set()
@@ -76,7 +78,7 @@ def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(desk: Desk) -> No
     assert "\n".join(editor.nvim.current.buffer[:]) + "\n" == CODE
     assert editor.windows() == ["calc.py"], "no chat is needed"
 
-    desk.script(call("edit", **VIEW), call("edit", **FIX), say("It adds now."))
+    workspace.script(call("edit", **VIEW), call("edit", **FIX), say("It adds now."))
     editor.command("messages clear")
     editor.command("execute '1,3Oh edit make it add' | Oh stop")
     editor.wait_for_message("oh: stopped")

@@ -1,8 +1,8 @@
 """The keys of our own buffers, and the maps that users put on keys of their own."""
 
-from desk import Desk
 from fake_llm import call, say
 from neovim_editor import Neovim
+from neovim_workspace import Workspace
 
 
 def _commands(*commands: str) -> list[dict[str, object]]:
@@ -18,12 +18,12 @@ def _press_ctrl_c(editor: Neovim) -> None:
     editor.lua("vim.api.nvim_feedkeys(vim.keycode('<C-c>'), 'mt', false)")
 
 
-def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
+def test_the_keys_of_the_chat_do_what_its_help_says(workspace: Workspace) -> None:
     first, again, sleep = _commands("seq 20000", "seq 20000", "echo begun; sleep 300")
-    desk.script(call("terminal", **first), say("One."), call("terminal", **again), say("Two."))
-    desk.script(call("terminal", **sleep))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(call("terminal", **first), say("One."), call("terminal", **again), say("Two."))
+    workspace.script(call("terminal", **sleep))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh first")
     editor.wait_for_chat("[a] allow once  [A] longer")
     editor.focus("oh-chat")
@@ -80,11 +80,11 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     assert editor.windows() == ["calc.py"]
 
 
-def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
+def test_the_keys_of_the_input_stop_hide_and_explain(workspace: Workspace) -> None:
     [sleep] = _commands("echo begun; sleep 300")
-    desk.script(call("terminal", **sleep))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(call("terminal", **sleep))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh")
     editor.type("wait<C-s>")
     editor.wait_for_chat("```console\nbegun")
@@ -99,14 +99,16 @@ def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
     assert editor.windows() == ["calc.py"]
 
 
-def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(desk: Desk) -> None:
-    desk.script(say("Both."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(
+    workspace: Workspace,
+) -> None:
+    workspace.script(say("Both."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh")
     editor.type("the first line<CR>and the second<Esc><CR>")
     editor.wait_for_chat("## You\n\nthe first line\nand the second\n\n## Oh\n\nBoth.")
-    assert "the first line\\nand the second" in desk.prompts()
+    assert "the first line\\nand the second" in workspace.prompts()
     assert editor.draft() == [""]
     editor.type("i<Up>")
     assert editor.draft() == ["the first line", "and the second"]
@@ -114,19 +116,19 @@ def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(desk: D
     assert editor.draft() == ["the first line, longer", "and the second!"]
 
 
-def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
+def test_every_plug_map_does_what_its_command_does(workspace: Workspace) -> None:
     made_command, rejected_command, sleep = _commands(
         "touch made", "touch other", "echo begun; sleep 300"
     )
     create = {"command": "create", "path": "new.py", "text": "x = 1\n"}
-    desk.script(
+    workspace.script(
         call("terminal", **made_command),
         call("terminal", **rejected_command),
         call("edit", **create),
     )
-    desk.script(say("Done."), call("terminal", **sleep))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(say("Done."), call("terminal", **sleep))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     names = ("approve", "reject", "diff", "stop", "conversations", "new")
     for number, name in enumerate(names, start=1):
         editor.command(f"map <F{number}> <Plug>(oh-{name})")
@@ -134,10 +136,10 @@ def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
     editor.wait_for_event("ApprovalRequested")
     editor.type("<F1>")
     editor.wait_for_event("ApprovalRequested", nth=2)
-    assert (desk.project / "made").exists()
+    assert (workspace.project / "made").exists()
     editor.type("<F2>")
     editor.wait_for_event("ApprovalRequested", nth=3)
-    assert not (desk.project / "other").exists()
+    assert not (workspace.project / "other").exists()
     editor.type("<F3>")
     editor.wait("vim.fn.tabpagenr('$') == 2 and vim.fn.getline(1) == 'x = 1'")
     editor.type("A")
@@ -157,15 +159,17 @@ def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
     editor.wait("require('oh').conversation() == nil")
 
 
-def test_other_keys_are_used_and_named_and_keys_that_are_off_are_not_mapped(desk: Desk) -> None:
+def test_other_keys_are_used_and_named_and_keys_that_are_off_are_not_mapped(
+    workspace: Workspace,
+) -> None:
     [made_command] = _commands("touch made")
-    desk.script(call("terminal", **made_command), say("Made."))
-    editor = desk.start(keys={"chat": {"approve": "<F9>", "hide": False}})
-    editor.edit(desk.file)
+    workspace.script(call("terminal", **made_command), say("Made."))
+    editor = workspace.start(keys={"chat": {"approve": "<F9>", "hide": False}})
+    editor.edit(workspace.file)
     editor.command("Oh make it")
     editor.wait_for_chat("[<F9>] allow once")
     editor.focus("oh-chat")
     assert editor.lua("return { vim.fn.mapcheck('a', 'n'), vim.fn.mapcheck('q', 'n') }") == ["", ""]
     editor.type("<F9>")
     editor.wait_for_chat("Made.")
-    assert (desk.project / "made").exists()
+    assert (workspace.project / "made").exists()

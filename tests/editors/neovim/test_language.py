@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from desk import Desk
 from fake_llm import call, say
 from neovim_editor import Neovim
+from neovim_workspace import Workspace
 
 USES = '# unsaved\nx = "😀😀"; y = add(2, 3) + oops\n'
 
@@ -19,9 +19,9 @@ vim.cmd("bwipeout!")
 """
 
 
-def _with_server(desk: Desk, **options: object) -> Neovim:
+def _with_server(workspace: Workspace, **options: object) -> Neovim:
     """Start an editor whose user has set up a language server for Python."""
-    editor = desk.start(**options)
+    editor = workspace.start(**options)
     editor.lua(
         """
         vim.lsp.config("toy", {
@@ -37,23 +37,23 @@ def _with_server(desk: Desk, **options: object) -> Neovim:
     return editor
 
 
-def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk) -> None:
-    (desk.project / "uses.py").write_text("old text of the disk\n", "utf-8")
+def test_the_agent_learns_what_the_language_servers_of_the_user_know(workspace: Workspace) -> None:
+    (workspace.project / "uses.py").write_text("old text of the disk\n", "utf-8")
     use = {"path": "uses.py", "line": 2, "symbol": "add"}
-    desk.script(
+    workspace.script(
         call("diagnostics", path="uses.py"),
         call("lookup", operation="references", **use),
         call("lookup", operation="hover", **use),
         call("lookup", operation="hover", path="calc.py", symbol="add", line=1),
         say("I see."),
     )
-    editor = _with_server(desk)
-    buffer = editor.edit(desk.project / "uses.py")
+    editor = _with_server(workspace)
+    buffer = editor.edit(workspace.project / "uses.py")
     buffer[:] = USES.splitlines()
     editor.wait("#vim.diagnostic.get(0) == 1")
     editor.command("Oh what is wrong?")
     editor.wait_for_event("TurnFinished")
-    problems, references, hover, hover_when_closed = desk.tool_results()
+    problems, references, hover, hover_when_closed = workspace.tool_results()
     assert "uses.py:2:27 error 'oops' is not defined" in problems
     assert "uses.py:2: " in references
     assert "y = add(2, 3)" in references
@@ -62,23 +62,23 @@ def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk)
     assert editor.lua("return vim.fn.bufloaded('calc.py')") == 0
 
 
-def test_symbols_are_found_and_renamed_where_the_users_server_says(desk: Desk) -> None:
+def test_symbols_are_found_and_renamed_where_the_users_server_says(workspace: Workspace) -> None:
     place = {"path": "calc.py", "symbol": "add"}
-    desk.script(
+    workspace.script(
         call("lookup", operation="definition", line=6, **place),
         call("lookup", operation="symbols", path="calc.py"),
         call("lookup", operation="symbols", query="ad"),
         call("rename", new_name="plus", line=6, **place),
         say("Renamed."),
     )
-    editor = _with_server(desk)
-    buffer = editor.edit(desk.file)
+    editor = _with_server(workspace)
+    buffer = editor.edit(workspace.file)
     buffer[5] = 'x = "😀😀"; print(add(2, 3))'
     before = buffer[:]
     editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
     editor.command("Oh call it plus")
     editor.wait_for_event("ApprovalRequested")
-    definition, outline, search_result = desk.tool_results()
+    definition, outline, search_result = workspace.tool_results()
     assert "calc.py:1: def add(a, b):" in definition
     assert "function add" in outline
     assert "calc.py:1" in search_result
@@ -89,51 +89,51 @@ def test_symbols_are_found_and_renamed_where_the_users_server_says(desk: Desk) -
     assert buffer[:] == before
 
 
-def test_diagnostics_are_those_of_the_text_after_the_edit(desk: Desk) -> None:
-    desk.script(
+def test_diagnostics_are_those_of_the_text_after_the_edit(workspace: Workspace) -> None:
+    workspace.script(
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="oops"),
         call("diagnostics", path="calc.py"),
         say("I made it worse."),
     )
-    editor = _with_server(desk, settings={"mode": "autoEdit"})
-    editor.edit(desk.file)
+    editor = _with_server(workspace, settings={"mode": "autoEdit"})
+    editor.edit(workspace.file)
     editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
     editor.command("Oh break it")
     editor.wait_for_event("TurnFinished")
-    assert "calc.py:3:12 error 'oops' is not defined" in desk.prompts()
+    assert "calc.py:3:12 error 'oops' is not defined" in workspace.prompts()
 
     # An answer comes also when the user wipes the buffer meanwhile.
     editor.lua(_ASK_AND_WIPE)
     assert editor.wait("_G.answer")["items"][0]["diagnostics"] == []
 
 
-def test_without_a_language_server_the_agent_is_told_so(desk: Desk) -> None:
-    desk.script(call("lookup", operation="symbols", path="calc.py"), say("I search then."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_without_a_language_server_the_agent_is_told_so(workspace: Workspace) -> None:
+    workspace.script(call("lookup", operation="symbols", path="calc.py"), say("I search then."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh what is in there?")
     editor.wait_for_event("TurnFinished")
-    assert "no language server answers textDocument/documentSymbol here" in desk.prompts()
+    assert "no language server answers textDocument/documentSymbol here" in workspace.prompts()
 
 
-def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
-    (desk.project / "more.py").write_text("\n" * 9 + 'x = "ü😀"\n', "utf-8")
-    desk.script(say("I see."), say("I see that too."))
-    editor = desk.start()
-    editor.edit(desk.file)
-    editor.edit(desk.project / "more.py")
+def test_the_agent_is_told_what_the_user_looks_at(workspace: Workspace) -> None:
+    (workspace.project / "more.py").write_text("\n" * 9 + 'x = "ü😀"\n', "utf-8")
+    workspace.script(say("I see."), say("I see that too."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
+    editor.edit(workspace.project / "more.py")
     editor.command("Oh what is this?")
     editor.wait_for_event("TurnFinished")
-    assert "more.py, cursor in line 1, lines 1-10 on screen" in desk.prompts()
-    assert "calc.py, more.py" in desk.prompts()
+    assert "more.py, cursor in line 1, lines 1-10 on screen" in workspace.prompts()
+    assert "calc.py, more.py" in workspace.prompts()
 
     editor.wait_for_status("idle")
     editor.lua("vim.keymap.set('x', '<F2>', '<Cmd>Oh and this?<CR>')")
     # The keys are sent at once: the message is about what is selected at that moment.
     editor.type("G0v5l<F2>")
     editor.wait_for_event("TurnFinished", nth=2)
-    assert "more.py lines 10-10" in desk.prompts()
+    assert "more.py lines 10-10" in workspace.prompts()
     selection = "(require('oh.daemon').known().context.selection)"
     assert editor.lua(f"return {selection}.text") == 'x = "ü'
     span = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 7}}
@@ -147,10 +147,10 @@ def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
     assert editor.lua(f"return {selection}.range") == span
 
 
-def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> None:
-    desk.script(say("I fix it."), say("It adds."))
-    editor = _with_server(desk)
-    buffer = editor.edit(desk.file)
+def test_code_actions_are_in_the_menu_and_start_a_conversation(workspace: Workspace) -> None:
+    workspace.script(say("I fix it."), say("It adds."))
+    editor = _with_server(workspace)
+    buffer = editor.edit(workspace.file)
     buffer[2] = "    return oops"
     editor.command("Oh toggle")
     editor.type("<Esc>")
@@ -174,7 +174,7 @@ def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> No
     editor.lua("_G.choose(1)")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("I fix it.")
-    assert "'oops' is not defined" in desk.prompts()
+    assert "'oops' is not defined" in workspace.prompts()
 
     # A conversation at rest goes on with the next code action.
     editor.wait_for_status("idle")
@@ -184,14 +184,14 @@ def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> No
     editor.wait_for_chat("It adds.")
 
 
-def test_changes_are_shown_where_a_command_asks_for_them(desk: Desk) -> None:
-    desk.script(
+def test_changes_are_shown_where_a_command_asks_for_them(workspace: Workspace) -> None:
+    workspace.script(
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
         say("Done."),
     )
-    editor = desk.start(settings={"mode": "autoEdit"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"mode": "autoEdit"})
+    editor.edit(workspace.file)
     editor.command("Oh fix it")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_status("idle")

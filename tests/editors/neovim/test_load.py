@@ -4,31 +4,33 @@ import threading
 
 import psutil
 import pytest
-from desk import Desk
 from fake_llm import call, chunks, hold_step, say
 from long_log import grow
+from neovim_workspace import Workspace
 
 N_EVENTS = 20_000
 
 
 @pytest.mark.full
-def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Desk) -> None:
-    desk.script(call("terminal", command="echo one; echo two"), say("Ready."))
+def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(
+    workspace: Workspace,
+) -> None:
+    workspace.script(call("terminal", command="echo one; echo two"), say("Ready."))
     # Before the model is asked, its view of such a long log is summarized.
-    desk.script(say("A summary."), chunks(5000, "x "))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(say("A summary."), chunks(5000, "x "))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh begin")
     editor.wait_for_event("TurnFinished")
     processes = editor.processes()
     editor.quit()
     _, survivors = psutil.wait_procs(processes, timeout=60)
     assert survivors == []
-    [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
+    [log] = (workspace.project / ".openhands/conversations").glob("*/events.jsonl")
     grow(log, N_EVENTS)
 
-    editor = desk.start(settings={"approval": "askNever"}, chat={"folded": 0})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"}, chat={"folded": 0})
+    editor.edit(workspace.file)
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
     editor.command("Oh conversations")
     editor.wait(f"(require('oh').conversation() or {{ seq = 0 }}).seq >= {N_EVENTS}")
@@ -54,11 +56,11 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     assert editor.lua(at_end)
 
 
-def test_deltas_that_come_within_a_frame_are_drawn_once(desk: Desk) -> None:
+def test_deltas_that_come_within_a_frame_are_drawn_once(workspace: Workspace) -> None:
     gate = threading.Event()
-    desk.script(hold_step(say("Begun. Ended.", n_chunks=2), gate))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(hold_step(say("Begun. Ended.", n_chunks=2), gate))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh write")
     editor.wait_for_chat("Begun")
     editor.lua("""

@@ -6,8 +6,8 @@ import subprocess
 from importlib.metadata import version
 
 import pytest
-from desk import Desk
 from neovim_editor import PLUGIN
+from neovim_workspace import Workspace
 
 from oh_daemon.protocol import methods as protocol
 
@@ -24,9 +24,9 @@ def _all(pattern: str) -> set[str]:
     return {words for text in LUA.values() for words in re.findall(pattern, text, re.MULTILINE)}
 
 
-def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_nothing_is_loaded_or_started_before_the_first_command(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     modules_lua = (
         "return vim.tbl_filter(function(n) return n:find('^oh') end, vim.tbl_keys(package.loaded))"
     )
@@ -44,8 +44,8 @@ def test_the_folder_is_a_plugin_that_package_managers_know() -> None:
     assert "](../" not in readme, "a mirror has only this folder"
 
 
-def test_no_key_is_mapped_but_plugs_that_the_user_maps(desk: Desk) -> None:
-    editor = desk.start()
+def test_no_key_is_mapped_but_plugs_that_the_user_maps(workspace: Workspace) -> None:
+    editor = workspace.start()
     maps = editor.lua("""
     local plain = vim.iter({ "n", "x", "s", "o", "i", "c", "t" }):map(function(mode)
       return vim.iter(vim.api.nvim_get_keymap(mode)):map(function(map)
@@ -56,7 +56,7 @@ def test_no_key_is_mapped_but_plugs_that_the_user_maps(desk: Desk) -> None:
     return vim.iter(plain):flatten():totable()
     """)
     assert all(lhs.startswith("<Plug>(oh-") for lhs in maps)
-    editor.edit(desk.file)
+    editor.edit(workspace.file)
     editor.lua("""
     vim.keymap.set("n", "<F2>", "<Plug>(oh-toggle)")
     vim.keymap.set({ "n", "x" }, "<F3>", "<Plug>(oh-add)")
@@ -72,8 +72,8 @@ def test_no_key_is_mapped_but_plugs_that_the_user_maps(desk: Desk) -> None:
     assert editor.draft() == ["@calc.py:2-3", "@calc.py "]
 
 
-def test_options_are_a_table_or_a_function_also_by_setup(desk: Desk) -> None:
-    editor = desk.start()
+def test_options_are_a_table_or_a_function_also_by_setup(workspace: Workspace) -> None:
+    editor = workspace.start()
     width = "return require('oh.config').current().chat.width"
     for set_options in (
         "vim.g.oh = { chat = { width = 30 } }",
@@ -91,8 +91,10 @@ def test_options_are_a_table_or_a_function_also_by_setup(desk: Desk) -> None:
     assert "vim.g.oh must be a table or a function giving one, not a number" in editor.messages()
 
 
-def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: Desk) -> None:
-    editor = desk.start()
+def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(
+    workspace: Workspace,
+) -> None:
+    editor = workspace.start()
     for line, words in (
         ("Oh mode bogus", "`:Oh mode` takes one of: plan, ask, autoEdit, full"),
         ("Oh trust me", "`:Oh trust` takes one of: full, readOnly, none"),
@@ -114,9 +116,9 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: De
     assert "is no name of a variable" in editor.messages(), "it is never sent: it may be secret"
 
 
-def test_only_values_that_fit_are_completed(desk: Desk) -> None:
+def test_only_values_that_fit_are_completed(workspace: Workspace) -> None:
     complete = "return vim.fn.getcompletion(..., 'cmdline')"
-    editor = desk.start()
+    editor = workspace.start()
     assert editor.lua(complete, "Oh app") == ["approval", "approve"]
     assert editor.lua(complete, "Oh approve ") == [
         *("?", "all", "conversation", "edits", "folder", "once")
@@ -125,20 +127,20 @@ def test_only_values_that_fit_are_completed(desk: Desk) -> None:
     assert editor.lua(complete, "Oh model the ") == []
 
 
-def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) -> None:
-    editor = desk.start()
+def test_enabled_as_a_language_server_it_starts_with_the_first_file(workspace: Workspace) -> None:
+    editor = workspace.start()
     editor.lua("vim.lsp.enable('oh')")
     editor.command("enew")
     assert editor.processes() == [], "an empty buffer starts nothing"
-    editor.edit(desk.file)
+    editor.edit(workspace.file)
     editor.wait_for_event("Started")
     editor.wait("#vim.lsp.get_clients({ bufnr = 0 }) == 1")
     editor.command("Oh")
     assert editor.lua("return #vim.lsp.get_clients()") == 1, "`:Oh` uses the same one"
 
 
-def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
-    editor = desk.start()
+def test_everything_that_can_be_used_has_a_help_tag(workspace: Workspace) -> None:
+    editor = workspace.start()
     names = editor.lua("return vim.fn.getcompletion('Oh ', 'cmdline')")
     events = _all(r'(?:tell|M)\.event\("(\w+)"')
     plugs = _all(r'^  (\w+) = "Oh ') | _all(r'^  (?:\[")?([\w-]+)(?:"\])? = \{ "(?:go|decide)"')
@@ -164,11 +166,11 @@ def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
     assert [line for line in HELP.splitlines() if len(line) > 79] == []
 
 
-def test_the_help_opens_and_names_all_options_and_keys(desk: Desk) -> None:
-    doc = desk.project.parent / "plugin/doc"
+def test_the_help_opens_and_names_all_options_and_keys(workspace: Workspace) -> None:
+    doc = workspace.project.parent / "plugin/doc"
     doc.mkdir(parents=True)
     (doc / "oh.txt").write_text(HELP, "utf-8")
-    editor = desk.start()
+    editor = workspace.start()
     editor.set(runtimepath=f"{doc.parent},{editor.nvim.options['runtimepath']}")
     editor.command(f"helptags {doc}")
     editor.command("help :Oh-diff")
@@ -222,9 +224,9 @@ def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:
     ],
 )
 def test_wrong_options_are_reported(
-    desk: Desk, options: dict[str, object], problem: str | None
+    workspace: Workspace, options: dict[str, object], problem: str | None
 ) -> None:
-    editor = desk.start(**options)
+    editor = workspace.start(**options)
     editor.command("checkhealth oh")
     report = "\n".join(editor.nvim.current.buffer[:])
     assert ("ERROR" in report) == (problem is not None)

@@ -1,7 +1,7 @@
 """The agent asks, and waits for the answer: a choice, a text, a message, or none."""
 
-from desk import Desk
 from fake_llm import call, say
+from neovim_workspace import Workspace
 
 COLOR = {"question": "Which color?\nIt is for the button.", "choices": ["red", "blue"]}
 PORT = {"question": "Which port?"}
@@ -10,16 +10,16 @@ _CHOOSE = "vim.ui.select = function(items, _, choose) choose(items[{0}], {0}) en
 _WRITE = "vim.ui.input = function(_, answer) answer('8080') end"
 
 
-def test_questions_are_shown_in_the_chat_and_answered_there(desk: Desk) -> None:
-    desk.script(
+def test_questions_are_shown_in_the_chat_and_answered_there(workspace: Workspace) -> None:
+    workspace.script(
         call("ask", **COLOR),
         call("ask", **PORT),
         call("ask", **COLOR),
         call("ask", **PORT),
         say("Thank you."),
     )
-    editor = desk.start()
-    editor.edit(desk.file)
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh paint the button")
     editor.wait_for_event("InputRequested")
     editor.wait_for_chat("? Which color?\nIt is for the button.\n- red\n- blue\n[a] answer")
@@ -29,48 +29,48 @@ def test_questions_are_shown_in_the_chat_and_answered_there(desk: Desk) -> None:
     editor.focus("oh-chat")
     editor.type("a")
     editor.wait_for_event("InputRequested", nth=2)
-    assert "blue" in desk.prompts()
+    assert "blue" in workspace.prompts()
 
     editor.command("Oh answer 8080, or 8081")
     editor.wait_for_event("InputRequested", nth=3)
-    assert "8080, or 8081" in desk.prompts()
+    assert "8080, or 8081" in workspace.prompts()
     editor.lua(_CHOOSE.format(3))
     editor.lua(_WRITE)
     editor.command("Oh approve")
     editor.wait_for_event("InputRequested", nth=4)
-    assert desk.prompts().count("8080") == 2
+    assert workspace.prompts().count("8080") == 2
     editor.type("r")
     editor.wait_for_chat("Thank you.")
     assert editor.wait_for_event("InputResolved", nth=4)["resolution"]["action"] == "decline"
 
 
-def test_a_question_outlives_the_editor_and_a_message_answers_it(desk: Desk) -> None:
-    desk.script(call("ask", **PORT), say("So be it."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_question_outlives_the_editor_and_a_message_answers_it(workspace: Workspace) -> None:
+    workspace.script(call("ask", **PORT), say("So be it."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh serve it")
     editor.wait_for_event("InputRequested")
     editor.quit()
 
-    editor = desk.start()
-    editor.edit(desk.file)
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[1], 1) end")
     editor.command("Oh conversations")
     editor.wait_for_chat("? Which port?")
     editor.command("Oh 8080, please")
     editor.wait_for_chat("So be it.")
-    assert "8080, please" in desk.prompts()
+    assert "8080, please" in workspace.prompts()
 
 
-def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk) -> None:
-    desk.script(
+def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(workspace: Workspace) -> None:
+    workspace.script(
         call("ask", **COLOR),
         call("ask", **PORT),
         call("terminal", command="touch made", security_risk="medium"),
         say("Thank you."),
     )
-    editor = desk.start()
-    editor.edit(desk.file)
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh serve it")
     editor.wait_for_chat("? Which color?")
     editor.focus("oh-chat")
@@ -100,7 +100,7 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.command("Oh approve")
     editor.wait_for_chat("Thank you.")
     editor.wait(is_closed)
-    assert (desk.project / "made").exists()
+    assert (workspace.project / "made").exists()
     assert "that was decided meanwhile" in editor.messages()
     editor.type(":Oh mode<CR>")
     editor.wait(kind, "-")
@@ -108,10 +108,10 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     assert "Keyboard interrupt" not in editor.messages()
 
 
-def test_a_question_is_told_where_no_chat_shows_it(desk: Desk) -> None:
-    desk.script(call("ask", **PORT), call("ask", question="Which port is " + "very " * 30))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_question_is_told_where_no_chat_shows_it(workspace: Workspace) -> None:
+    workspace.script(call("ask", **PORT), call("ask", question="Which port is " + "very " * 30))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh serve it")
     editor.command("Oh toggle")
     editor.wait_for_event("InputRequested")

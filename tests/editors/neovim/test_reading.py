@@ -2,8 +2,8 @@
 
 from typing import get_args
 
-from desk import Desk
 from fake_llm import Step, call, calls, say
+from neovim_workspace import Workspace
 
 from oh_daemon.protocol.items import StopReason
 from oh_daemon.protocol.status import PauseReason
@@ -33,11 +33,11 @@ return groups
 """
 
 
-def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(desk: Desk) -> None:
+def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(workspace: Workspace) -> None:
     command = "echo __dunder__ *all*; (exit 3)"
-    desk.script(calls(say("I try `it`."), call("terminal", command=command)), say(ANSWER))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    workspace.script(calls(say("I try `it`."), call("terminal", command=command)), say(ANSWER))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh what is __add__?")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("-- so")
@@ -72,8 +72,8 @@ def _todo(*states: str) -> Step:
     return call("todo", tasks=[{"text": f"Task {n}", "status": s} for n, s in enumerate(states)])
 
 
-def test_every_reason_for_an_end_has_words(desk: Desk) -> None:
-    words_table = desk.start().lua("""
+def test_every_reason_for_an_end_has_words(workspace: Workspace) -> None:
+    words_table = workspace.start().lua("""
     local words = require("oh.words")
     return { vim.tbl_keys(words.STOPS), vim.tbl_keys(words.PAUSES) }
     """)
@@ -86,16 +86,18 @@ def test_every_reason_for_an_end_has_words(desk: Desk) -> None:
 _CLOSED = "vim.fn.foldclosed(vim.fn.search(..., 'nw'))"
 
 
-def test_a_turn_has_one_plan_and_its_work_folds_into_one_line_when_it_is_done(desk: Desk) -> None:
-    desk.script(
+def test_a_turn_has_one_plan_and_its_work_folds_into_one_line_when_it_is_done(
+    workspace: Workspace,
+) -> None:
+    workspace.script(
         calls(say("I look."), _todo("in_progress", "pending")),
         calls(_todo("completed", "in_progress"), call("terminal", command="seq 1 300")),
         call("ask", question="Go on?"),
         _todo("completed", "completed"),
         say("All done."),
     )
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh do it")
     editor.wait_for_chat("? Go on?")
     assert "- [x] Task 0\n- [-] Task 1\n" in editor.chat(), "the plan is updated where it is"
@@ -124,10 +126,10 @@ def test_a_turn_has_one_plan_and_its_work_folds_into_one_line_when_it_is_done(de
     assert editor.lua("return " + _CLOSED, "^I look") == -1
 
 
-def test_what_is_drawn_while_the_user_writes_is_folded_afterwards(desk: Desk) -> None:
-    desk.script(call("terminal", command="seq 1 30"), say("Done."))
-    editor = desk.start(settings={"approval": "askNever"})
-    editor.edit(desk.file)
+def test_what_is_drawn_while_the_user_writes_is_folded_afterwards(workspace: Workspace) -> None:
+    workspace.script(call("terminal", command="seq 1 30"), say("Done."))
+    editor = workspace.start(settings={"approval": "askNever"})
+    editor.edit(workspace.file)
     editor.command("Oh")
     assert editor.nvim.api.get_mode()["mode"] == "i"
     editor.lua("require('oh').send('count')")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from desk import Desk
 from fake_llm import Step, call, say
 from neovim_editor import Neovim
+from neovim_workspace import Workspace
 
 LINES = [f"line {n}" for n in range(30)]
 OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
@@ -32,12 +32,12 @@ def _lines(**new_text: str) -> list[str]:
     return [new_text.get(f"l{n}", line) for n, line in enumerate(LINES)]
 
 
-def _after_a_turn(desk: Desk, *steps: Step) -> tuple[Neovim, Any]:
+def _after_a_turn(workspace: Workspace, *steps: Step) -> tuple[Neovim, Any]:
     """Return an editor in which the agent has edited an open file, and the buffer of that file."""
-    path = desk.project / "notes.txt"
+    path = workspace.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
-    desk.script(call("edit", command="view", path="notes.txt"), *steps, say("Done."))
-    editor = desk.start(settings={"mode": "autoEdit"})
+    workspace.script(call("edit", command="view", path="notes.txt"), *steps, say("Done."))
+    editor = workspace.start(settings={"mode": "autoEdit"})
     buffer = editor.edit(path)
     editor.command("Oh rename some lines")
     editor.wait_for_event("TurnFinished")
@@ -59,8 +59,10 @@ def _wait_for_list(editor: Neovim, *rows: str) -> None:
     )
 
 
-def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(desk: Desk) -> None:
-    editor, buffer = _after_a_turn(desk, _edit(2, 12, 22), call("edit", **OTHER))
+def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(
+    workspace: Workspace,
+) -> None:
+    editor, buffer = _after_a_turn(workspace, _edit(2, 12, 22), call("edit", **OTHER))
     editor.wait_for_chat(
         "\nDone.\n\n> Changed: notes.txt +3 -3, other.py +1 -0; `:Oh diff` reviews."
     )
@@ -99,7 +101,7 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     editor.wait("vim.fn.getline(1) == 'x = 1'")
     editor.type("R")
     _wait_for_list(editor, "✓ notes.txt +0 -0 kept", "⊘ other.py +0 -0 undone")
-    assert not (desk.project / "other.py").exists()
+    assert not (workspace.project / "other.py").exists()
     editor.wait(
         "vim.wo[vim.api.nvim_tabpage_list_wins(0)[1]].winbar:find('everything is reviewed')"
     )
@@ -114,12 +116,12 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     assert editor.lua(f"return {windows_lua}", editor.lua("return vim.api.nvim_list_bufs()"))
 
 
-def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
-    path = desk.project / "notes.txt"
+def test_an_edit_is_seen_side_by_side_before_it_is_written(workspace: Workspace) -> None:
+    path = workspace.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
     view = call("edit", command="view", path="notes.txt")
-    desk.script(view, _edit(3, 20), call("edit", **OTHER), say("As you wish."))
-    editor = desk.start()
+    workspace.script(view, _edit(3, 20), call("edit", **OTHER), say("As you wish."))
+    editor = workspace.start()
     buffer = editor.edit(path)
     buffer[0] = "not saved"
     editor.command("Oh rename two lines")
@@ -158,17 +160,19 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished")
     _wait_for_list(editor, "● notes.txt +1 -1 to review")
     editor.wait_for_chat("✓ Edit notes.txt  1 of 2 left out · +1 -1 · unsaved")
-    assert "The user left this out of your edit" in desk.prompts()
-    assert "-line 20\\n+agent 20" in desk.prompts()
-    assert "no other file, please" in desk.prompts()
-    assert not (desk.project / "other.py").exists()
+    assert "The user left this out of your edit" in workspace.prompts()
+    assert "-line 20\\n+agent 20" in workspace.prompts()
+    assert "no other file, please" in workspace.prompts()
+    assert not (workspace.project / "other.py").exists()
 
 
-def test_an_edit_that_no_longer_fits_is_shown_as_the_diff_has_it_and_refused(desk: Desk) -> None:
-    path = desk.project / "notes.txt"
+def test_an_edit_that_no_longer_fits_is_shown_as_the_diff_has_it_and_refused(
+    workspace: Workspace,
+) -> None:
+    path = workspace.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
-    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("I see."))
-    editor = desk.start()
+    workspace.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("I see."))
+    editor = workspace.start()
     buffer = editor.edit(path)
     editor.command("Oh rename a line")
     editor.wait_for_event("ApprovalRequested")
@@ -183,17 +187,17 @@ def test_an_edit_that_no_longer_fits_is_shown_as_the_diff_has_it_and_refused(des
     editor.type("a")
     editor.wait_for_event("TurnFinished")
     assert buffer[:] == _lines(l3="the user was faster")
-    assert "it changed since you read it" in desk.prompts()
+    assert "it changed since you read it" in workspace.prompts()
 
 
 def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_out(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    path = desk.project / "notes.txt"
+    path = workspace.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
     two, three = _patch(3, 20), _patch(3, 20, more=("*** Add File: other.py", "+x = 1"))
-    desk.script(call("edit", command="view", path="notes.txt"), two, three, say("I see."))
-    editor = desk.start(settings={"llm": {"editsByPatch": True}})
+    workspace.script(call("edit", command="view", path="notes.txt"), two, three, say("I see."))
+    editor = workspace.start(settings={"llm": {"editsByPatch": True}})
     buffer = editor.edit(path)
     editor.command("Oh rename two lines")
     editor.wait_for_event("ApprovalRequested")
@@ -209,7 +213,7 @@ def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_
 
     # The next patch has one more file; the choice in one file stays while the other is shown.
     _wait_for_list(editor, "? notes.txt +2 -2 to allow", "? other.py +1 -0 to allow")
-    assert "The user rejected this: not here" in desk.prompts()
+    assert "The user rejected this: not here" in workspace.prompts()
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
     editor.type("]cr]f")
     editor.wait("vim.fn.getline(1) == 'x = 1'")
@@ -221,14 +225,14 @@ def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_
     editor.type("A")
     editor.wait_for_event("TurnFinished")
     assert buffer[:] == _lines(l3="agent 3")
-    assert not (desk.project / "other.py").exists()
-    assert "-line 20\\n+agent 20" in desk.prompts()
-    assert "+x = 1" in desk.prompts()
+    assert not (workspace.project / "other.py").exists()
+    assert "-line 20\\n+agent 20" in workspace.prompts()
+    assert "+x = 1" in workspace.prompts()
     editor.wait_for_chat("2 of 3 left out")
 
 
-def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:
-    editor, _ = _after_a_turn(desk, _edit(2, 22), call("edit", **OTHER))
+def test_the_changed_places_go_to_the_quickfix_list(workspace: Workspace) -> None:
+    editor, _ = _after_a_turn(workspace, _edit(2, 22), call("edit", **OTHER))
     editor.command("Oh changes")
     editor.wait("#vim.fn.getqflist() == 3")
     places = editor.lua("""
@@ -248,8 +252,8 @@ def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:
     assert editor.nvim.current.window.cursor[0] == 23
 
 
-def test_an_older_answer_does_not_take_the_place_of_a_newer_one(desk: Desk) -> None:
-    editor, _ = _after_a_turn(desk, _edit(2), call("edit", **OTHER))
+def test_an_older_answer_does_not_take_the_place_of_a_newer_one(workspace: Workspace) -> None:
+    editor, _ = _after_a_turn(workspace, _edit(2), call("edit", **OTHER))
     editor.command("Oh diff")
     _wait_for_list(editor, "● notes.txt +1 -1 to review", "● other.py +1 -0 to review")
     editor.delay("changes/list")
@@ -297,8 +301,10 @@ def _wait_for_marks(editor: Neovim, buffer: Any, *marks: list[Any]) -> None:
     editor.wait(f"vim.deep_equal({{ ... }}, (function(...) {_MARKS} end)({buffer.number}))", *marks)
 
 
-def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(desk: Desk) -> None:
-    editor, buffer = _after_a_turn(desk, _edit(2, 12, 22))
+def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(
+    workspace: Workspace,
+) -> None:
+    editor, buffer = _after_a_turn(workspace, _edit(2, 12, 22))
     editor.lua(_PLUGS)
     marks = [[n, n + 1, "OhInlineChange", [f"line {n}"], ""] for n in (2, 12, 22)]
     _wait_for_marks(editor, buffer, *marks)
@@ -331,11 +337,13 @@ def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(desk:
     assert (buffer[2], buffer[13], buffer[23]) == ("agent 2", "line 12", "agent 22")
 
 
-def test_an_edit_that_waits_is_seen_in_the_file_before_it_is_written(desk: Desk) -> None:
-    path = desk.project / "notes.txt"
+def test_an_edit_that_waits_is_seen_in_the_file_before_it_is_written(workspace: Workspace) -> None:
+    path = workspace.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
-    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("As you wish."))
-    editor = desk.start()
+    workspace.script(
+        call("edit", command="view", path="notes.txt"), _edit(3, 20), say("As you wish.")
+    )
+    editor = workspace.start()
     buffer = editor.edit(path)
     editor.lua(_PLUGS)
     editor.command("Oh rename two lines")

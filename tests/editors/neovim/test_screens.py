@@ -4,9 +4,9 @@ import os
 import re
 
 import pytest
-from desk import Desk
 from fake_llm import call, calls, reason, say
 from neovim_editor import ROOT, Neovim
+from neovim_workspace import Workspace
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
 TASKS = [{"text": "Fix the sign", "status": "in_progress"}, {"text": "Run the tests"}]
@@ -26,8 +26,8 @@ def test_the_page_shows_the_kept_screen() -> None:
     assert f"<!-- screen: neovim-approval -->\n```\n{picture_text}```\n<!-- end: screen -->" in page
 
 
-def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
-    desk.script(
+def test_the_screens_are_those_of_the_documentation(workspace: Workspace) -> None:
+    workspace.script(
         reason(
             "The sign is wrong.",
             calls(say("I look at `add` first."), call("edit", command="view", path="calc.py")),
@@ -38,12 +38,12 @@ def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
         ),
         say("`add` adds now. Shall I write a test for it?"),
     )
-    editor = desk.start(input={"height": 3})
+    editor = workspace.start(input={"height": 3})
     if not editor.lua("return vim.version.eq({ 0, 11, 4 }, vim.version())"):
         pytest.skip("the screens are those of Neovim 0.11.4")
     editor.set(columns=100, lines=28, laststatus=3, showtabline=0)
     editor.set(statusline=" %t %m", ruler=False)
-    editor.edit(desk.file)
+    editor.edit(workspace.file)
     editor.type("Go# not saved yet<Esc>gg")
     editor.command("Oh toggle")
     editor.wait_for_event("Started")

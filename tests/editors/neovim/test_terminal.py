@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from desk import Desk
 from fake_llm import call, hold_step, say
 from neovim_editor import DAEMON, PLUGIN, QUICK_START, find_nvim
+from neovim_workspace import Workspace
 
 _DEADLINE_S = 180
 
@@ -19,12 +19,12 @@ _DEADLINE_S = 180
 class Terminal:
     """A tmux server of its own with Neovim in its only pane."""
 
-    def __init__(self, desk: Desk, socket: Path, init: Path) -> None:
+    def __init__(self, workspace: Workspace, socket: Path, init: Path) -> None:
         self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
-        variables = [f"{name}={value}" for name, value in desk.environment.items()]
+        variables = [f"{name}={value}" for name, value in workspace.environment.items()]
         start = [str(find_nvim()), *QUICK_START, "-u", str(init), "calc.py"]
         nvim = ["env", *variables, *start]
-        size = ["-x", "100", "-y", "30", "-c", str(desk.project)]
+        size = ["-x", "100", "-y", "30", "-c", str(workspace.project)]
         self._run("new-session", "-d", *size, *nvim)
         [server] = self._run("display-message", "-p", "#{pid}").split()
         self.process = psutil.Process(int(server))
@@ -64,14 +64,14 @@ def separators(screen: str) -> set[int]:
 
 
 @pytest.fixture
-def terminal(desk: Desk, tmp_path: Path) -> Iterator[Terminal]:
+def terminal(workspace: Workspace, tmp_path: Path) -> Iterator[Terminal]:
     if shutil.which("tmux") is None:
         pytest.skip("no tmux")
     init = tmp_path / "init.lua"
     command = "{" + ", ".join(f"[[{word}]]" for word in DAEMON) + "}"
     options = f"vim.g.oh = {{ cmd = {command}, trust = true, chat = {{ inert_ms = 0 }} }}"
     init.write_text(f"vim.opt.rtp:prepend([[{PLUGIN}]])\n{options}\n", "utf-8")
-    terminal = Terminal(desk, tmp_path / "tmux", init)
+    terminal = Terminal(workspace, tmp_path / "tmux", init)
     yield terminal
     if terminal.process.is_running():
         terminal.process.terminate()
@@ -79,9 +79,9 @@ def terminal(desk: Desk, tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
-    desk: Desk, terminal: Terminal
+    workspace: Workspace, terminal: Terminal
 ) -> None:
-    desk.script(
+    workspace.script(
         call("edit", command="create", path="other.py", text="x = 1\n"),
         say("There it is."),
         call("terminal", command="echo begun; sleep 300", security_risk="medium", timeout_s=600),
@@ -94,7 +94,7 @@ def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
     terminal.wait_for("1 to allow")
     terminal.keys("C-w", "k", "a")
     assert "✓ Create other.py" in terminal.wait_for("There it is.")
-    assert (desk.project / "other.py").read_text("utf-8") == "x = 1\n"
+    assert (workspace.project / "other.py").read_text("utf-8") == "x = 1\n"
 
     terminal.keys("i", "and sleep", "C-s")
     terminal.wait_for("? Allow: Run echo begun")
@@ -109,10 +109,10 @@ def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
 
 
 def test_the_chat_keeps_its_part_of_a_screen_that_becomes_smaller(
-    desk: Desk, terminal: Terminal
+    workspace: Workspace, terminal: Terminal
 ) -> None:
     gate = threading.Event()
-    desk.script(
+    workspace.script(
         hold_step(say("one two three four five six seven eight nine ten", n_chunks=10), gate)
     )
     terminal.wait_for("def add(a, b):")

@@ -2,8 +2,8 @@
 
 import threading
 
-from desk import Desk
 from fake_llm import hold_step, say
+from neovim_workspace import Workspace
 
 # A floating window, like that of a plugin that shows messages.
 _FLOAT = """
@@ -14,10 +14,10 @@ vim.api.nvim_open_win(buf, false, place)
 """
 
 
-def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
-    desk.script(*(say(f"Answer {number}.") for number in range(1, 7)))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_the_chat_survives_whatever_happens_to_its_windows(workspace: Workspace) -> None:
+    workspace.script(*(say(f"Answer {number}.") for number in range(1, 7)))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh")
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
     editor.command("wincmd t")
@@ -61,24 +61,26 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     assert editor.lua(f"return vim.fn.bufname({buffer_lua})") == "oh://chat", "it does not count up"
 
 
-def test_what_a_session_says_of_our_windows_is_dropped(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_what_a_session_says_of_our_windows_is_dropped(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh")
     editor.command("mksession session.vim")
     editor.quit()
-    editor = desk.start()
+    editor = workspace.start()
     editor.command("source session.vim")
     assert editor.windows() == ["calc.py"]
     editor.command("Oh")
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
-    name = editor.lua("return vim.fn.bufname(require('oh.input').buffer(...))", str(desk.project))
+    name = editor.lua(
+        "return vim.fn.bufname(require('oh.input').buffer(...))", str(workspace.project)
+    )
     assert name == "oh://message"
 
 
-def test_the_windows_come_and_go_from_any_mode(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_the_windows_come_and_go_from_any_mode(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.set(statuscolumn="%l!", winhighlight="Normal:ErrorMsg")
     editor.lua("""
     vim.keymap.set({ "n", "i" }, "<F2>", "<Cmd>Oh<CR>")
@@ -108,9 +110,9 @@ def test_the_windows_come_and_go_from_any_mode(desk: Desk) -> None:
     assert editor.draft() == ["draft"], "what the user wrote outlives its buffer"
 
 
-def test_on_a_tiny_screen_what_has_room_is_shown(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_on_a_tiny_screen_what_has_room_is_shown(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     for lines in range(3, 9):
         editor.set(lines=lines)
         editor.command("Oh")
@@ -126,9 +128,9 @@ def test_on_a_tiny_screen_what_has_room_is_shown(desk: Desk) -> None:
     assert "]]       next message" in editor.messages()
 
 
-def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> None:
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_the_input_keeps_its_height_when_another_window_closes(workspace: Workspace) -> None:
+    editor = workspace.start()
+    editor.edit(workspace.file)
     editor.command("Oh")
     heights = """
     local windows = require("oh.windows")
@@ -160,10 +162,10 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
     assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (single_height, 1)
 
 
-def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
-    desk.script(say("One."), say("Two."))
-    editor = desk.start()
-    editor.edit(desk.file)
+def test_a_layout_plugin_puts_the_windows_where_it_likes(workspace: Workspace) -> None:
+    workspace.script(say("One."), say("Two."))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     # Places each window by file type, as soon as it shows the buffer.
     editor.lua("""
     vim.api.nvim_create_autocmd("BufWinEnter", { callback = function(args)
@@ -189,12 +191,12 @@ def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
     assert editor.nvim.options["cmdheight"] == 1
 
 
-def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
+def test_the_chat_follows_its_end_only_where_the_cursor_is(workspace: Workspace) -> None:
     lines = "\n".join(f"line {number}" for number in range(60))
     gate = threading.Event()
-    desk.script(say(lines, n_chunks=10), hold_step(say(lines, n_chunks=10), gate))
-    editor = desk.start()
-    editor.edit(desk.file)
+    workspace.script(say(lines, n_chunks=10), hold_step(say(lines, n_chunks=10), gate))
+    editor = workspace.start()
+    editor.edit(workspace.file)
     where = """
     local win = require("oh.windows").window_of("oh-chat")
     local buf = vim.api.nvim_win_get_buf(win)

@@ -302,12 +302,12 @@ async def see_what_it_took(vscode: VSCode) -> None:
     await expect(usage_group).to_contain_text("1 % of 10k tokens")
     await expect(usage_group).to_contain_text("$0.880")
     # The input stays free.
-    box, desk = [
+    box, workspace = [
         await each.bounding_box() for each in (usage_group, vscode.panel.locator(".composer"))
     ]
     assert box
-    assert desk
-    assert box["y"] + box["height"] <= desk["y"]
+    assert workspace
+    assert box["y"] + box["height"] <= workspace["y"]
 
 
 async def let_the_plan_go(vscode: VSCode) -> None:

@@ -30,7 +30,7 @@ LINES = "".join(f"line {number}\n" for number in range(1, 9))
 
 
 @dataclass
-class Desk:
+class Workspace:
     root: Path
     editor: ScriptedEditor
     blobs: MemoryBlobs
@@ -65,46 +65,50 @@ class Desk:
         return path
 
 
-def make_desk(root: Path, blobs: MemoryBlobs | None = None) -> Desk:
+def make_workspace(root: Path, blobs: MemoryBlobs | None = None) -> Workspace:
     root.mkdir(exist_ok=True)
     folders, editor, locks = Folders((root,)), ScriptedEditor(), PathLocks()
     blobs = blobs or MemoryBlobs()
     documents = Documents(folders, editor, EditHistory(folders, blobs), locks)
-    return Desk(root, editor, blobs, locks, EditTool(documents))
+    return Workspace(root, editor, blobs, locks, EditTool(documents))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return make_desk(tmp_path / "work")
+def workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path / "work")
 
 
-def test_view_has_true_line_numbers_and_says_how_to_page(desk: Desk) -> None:
-    desk.write("a.py", LINES)
-    assert desk.ask("view", "a.py", start_line=3, end_line=4) == (
+def test_view_has_true_line_numbers_and_says_how_to_page(workspace: Workspace) -> None:
+    workspace.write("a.py", LINES)
+    assert workspace.ask("view", "a.py", start_line=3, end_line=4) == (
         "     3\tline 3\n     4\tline 4\n[lines 3-4 of 8; view with start_line=5 for more]"
     )
-    assert desk.ask("view", "a.py", start_line=7, end_line=99) == "     7\tline 7\n     8\tline 8"
+    assert (
+        workspace.ask("view", "a.py", start_line=7, end_line=99) == "     7\tline 7\n     8\tline 8"
+    )
     with pytest.raises(ToolError, match=r"no lines from 9 to 8; the file has 8 lines"):
-        desk.ask("view", "a.py", start_line=9)
+        workspace.ask("view", "a.py", start_line=9)
 
 
-def test_pages_of_a_long_file_cover_every_line_once(desk: Desk) -> None:
-    desk.write("long.txt", "".join(f"{number} {'x' * 200}\n" for number in range(1, 1001)))
+def test_pages_of_a_long_file_cover_every_line_once(workspace: Workspace) -> None:
+    workspace.write("long.txt", "".join(f"{number} {'x' * 200}\n" for number in range(1, 1001)))
     numbers: list[int] = []
     while len(numbers) < 1000:
-        page = desk.ask("view", "long.txt", start_line=len(numbers) + 1)
+        page = workspace.ask("view", "long.txt", start_line=len(numbers) + 1)
         assert len(page.encode()) <= 32 << 10
         numbers += [int(line.split("\t")[0]) for line in page.splitlines() if "\t" in line]
     assert numbers == list(range(1, 1001))
 
 
-def test_view_shows_what_is_special_about_the_end_and_long_lines(desk: Desk) -> None:
-    desk.write("empty", "")
-    desk.write("open", "a\r\nb")
-    desk.write("wide", "y" * 5000 + "\n")
-    assert desk.ask("view", "empty") == "[the file is empty]"
-    assert desk.ask("view", "open") == "     1\ta\n     2\tb\n[no newline at the end of the file]"
-    assert desk.ask("view", "wide").endswith("y [line cut, 3,000 characters more]")
+def test_view_shows_what_is_special_about_the_end_and_long_lines(workspace: Workspace) -> None:
+    workspace.write("empty", "")
+    workspace.write("open", "a\r\nb")
+    workspace.write("wide", "y" * 5000 + "\n")
+    assert workspace.ask("view", "empty") == "[the file is empty]"
+    assert (
+        workspace.ask("view", "open") == "     1\ta\n     2\tb\n[no newline at the end of the file]"
+    )
+    assert workspace.ask("view", "wide").endswith("y [line cut, 3,000 characters more]")
 
 
 @pytest.mark.parametrize(
@@ -117,74 +121,74 @@ def test_view_shows_what_is_special_about_the_end_and_long_lines(desk: Desk) -> 
     ],
 )
 def test_an_image_is_viewed_as_an_image_whatever_its_name(
-    desk: Desk, head: bytes, kind: str
+    workspace: Workspace, head: bytes, kind: str
 ) -> None:
-    (desk.root / "picture").write_bytes(head)
-    text, image = desk.run("view", "picture").content
+    (workspace.root / "picture").write_bytes(head)
+    text, image = workspace.run("view", "picture").content
     assert text["text"] == f"[picture: {kind}, {len(head)} bytes]"
     assert (image["type"], image["mimeType"]) == ("image", kind)
     assert b64decode(image["data"]) == head
 
 
-def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(desk: Desk) -> None:
-    path = desk.root / "a.py"
+def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(workspace: Workspace) -> None:
+    path = workspace.root / "a.py"
     path.write_bytes("# Élan vital, déjà vu\nx = 1\n".encode("latin-1"))
-    assert "1\t# Élan vital, déjà vu" in desk.ask("view", "a.py")
-    desk.run("replace", "a.py", old_text="x = 1", new_text="x = 'à la carte'")
+    assert "1\t# Élan vital, déjà vu" in workspace.ask("view", "a.py")
+    workspace.run("replace", "a.py", old_text="x = 1", new_text="x = 'à la carte'")
     assert path.read_bytes() == "# Élan vital, déjà vu\nx = 'à la carte'\n".encode("latin-1")
     with pytest.raises(EditRejectedError, match=r"cp1252, which has no '→' \(U\+2192\)"):
-        desk.run("replace", "a.py", old_text="# Élan", new_text="# →")
-    assert "→" not in desk.ask("view", "a.py")
+        workspace.run("replace", "a.py", old_text="# Élan", new_text="# →")
+    assert "→" not in workspace.ask("view", "a.py")
 
 
-def test_a_file_whose_other_bytes_would_change_is_not_written(desk: Desk) -> None:
-    path = desk.root / "a.txt"
+def test_a_file_whose_other_bytes_would_change_is_not_written(workspace: Workspace) -> None:
+    path = workspace.root / "a.txt"
     # Two byte sequences are the same sign in this encoding.
     raw = "テスト設定ファイル\n".encode("cp932") + b"\x87\x90\n"
     path.write_bytes(raw)
-    assert "≒" in desk.ask("view", "a.txt")
+    assert "≒" in workspace.ask("view", "a.txt")
     with pytest.raises(EditRejectedError, match="would be written with other bytes"):
-        desk.run("replace", "a.txt", old_text="テスト設定ファイル", new_text="テスト")
+        workspace.run("replace", "a.txt", old_text="テスト設定ファイル", new_text="テスト")
     assert path.read_bytes() == raw
 
 
-def test_an_open_buffers_encoding_is_the_editors(desk: Desk) -> None:
-    path = desk.root / "a.txt"
+def test_an_open_buffers_encoding_is_the_editors(workspace: Workspace) -> None:
+    path = workspace.root / "a.txt"
     # In Windows-1252, it would be "pÿíliš žluté" and so on.
     text = "příliš žluté písmo, a few more words\nb\n"
     path.write_bytes(text.encode("cp1250"))
-    desk.editor.open(path, text)
-    assert "příliš žluté" in desk.ask("view", "a.txt")
-    desk.run("replace", "a.txt", old_text="b\n", new_text="c\n")
-    document = desk.editor.document(path)
+    workspace.editor.open(path, text)
+    assert "příliš žluté" in workspace.ask("view", "a.txt")
+    workspace.run("replace", "a.txt", old_text="b\n", new_text="c\n")
+    document = workspace.editor.document(path)
     assert document is not None
     assert document.text == text.replace("b\n", "c\n")
 
 
-def test_create_makes_the_folders_and_refuses_to_overwrite(desk: Desk) -> None:
-    change = desk.change("create", "new/deep/a.py", text="x = 1\n")
+def test_create_makes_the_folders_and_refuses_to_overwrite(workspace: Workspace) -> None:
+    change = workspace.change("create", "new/deep/a.py", text="x = 1\n")
     assert (change.op, change.added, change.removed) == ("add", 1, 0)
-    assert (desk.root / "new/deep/a.py").read_text() == "x = 1\n"
+    assert (workspace.root / "new/deep/a.py").read_text() == "x = 1\n"
     with pytest.raises(EditRejectedError, match="exists already"):
-        desk.plan("create", "new/deep/a.py", text="y\n")
+        workspace.plan("create", "new/deep/a.py", text="y\n")
 
 
-def test_replace_needs_text_that_is_there_once_and_lists_the_lines(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "a\nb\na\n")
+def test_replace_needs_text_that_is_there_once_and_lists_the_lines(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "a\nb\na\n")
     with pytest.raises(ToolError, match=r"2 times \(lines 1, 3\)"):
-        desk.plan("replace", "a.py", old_text="a\n", new_text="c\n")
-    desk.run("replace", "a.py", old_text="a\n", new_text="c\n", replace_all=True)
+        workspace.plan("replace", "a.py", old_text="a\n", new_text="c\n")
+    workspace.run("replace", "a.py", old_text="a\n", new_text="c\n", replace_all=True)
     assert path.read_text() == "c\nb\nc\n"
 
 
-def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "def f():\n\treturn 1\n")
+def test_replace_never_guesses_about_white_space(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "def f():\n\treturn 1\n")
     with pytest.raises(ToolError, match="Lines 2-2 differ from it only in whitespace"):
-        desk.plan("replace", "a.py", old_text="    return 1\n", new_text="    return 2\n")
+        workspace.plan("replace", "a.py", old_text="    return 1\n", new_text="    return 2\n")
     with pytest.raises(ToolError, match="without the line numbers"):
-        desk.plan("replace", "a.py", old_text="     2\t\treturn 1", new_text="")
+        workspace.plan("replace", "a.py", old_text="     2\t\treturn 1", new_text="")
     with pytest.raises(ToolError, match="The nearest is line 2:\n\treturn 1"):
-        desk.plan("replace", "a.py", old_text="return 11", new_text="")
+        workspace.plan("replace", "a.py", old_text="return 11", new_text="")
     assert path.read_text() == "def f():\n\treturn 1\n"
 
 
@@ -204,23 +208,23 @@ def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
         ("nothing of this sort", "No line is like it; view the file."),
     ],
 )
-def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> None:
-    desk.mark_seen(
+def test_a_hint_also_finds_a_part_of_a_line(workspace: Workspace, old: str, hint: str) -> None:
+    workspace.mark_seen(
         "a", "First.\nA line of prose: see chunked and chunked_by for more.\nreturn f(x, y)\n"
     )
     with pytest.raises(ToolError) as error_info:
-        desk.plan("replace", "a", old_text=old, new_text="")
+        workspace.plan("replace", "a", old_text=old, new_text="")
     assert hint in str(error_info.value)
 
 
-def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", LINES)
+def test_several_edits_in_one_call_happen_all_or_not_at_all(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", LINES)
     good = {"old_text": "line 1\n", "new_text": "one\n"}
     for bad in ({"old_text": "nothing", "new_text": "x"}, {"old_text": "1\nline", "new_text": "x"}):
         with pytest.raises(ToolError):
-            desk.run("replace", "a.py", edits=[good, bad])
+            workspace.run("replace", "a.py", edits=[good, bad])
     assert path.read_text() == LINES
-    desk.run("replace", "a.py", edits=[{"old_text": "line 8\n", "new_text": ""}, good])
+    workspace.run("replace", "a.py", edits=[{"old_text": "line 8\n", "new_text": ""}, good])
     assert path.read_text() == LINES.replace("line 1\n", "one\n").replace("line 8\n", "")
 
 
@@ -235,38 +239,38 @@ def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
     ],
 )
 def test_insert_starts_a_new_line_in_the_way_of_the_file(
-    desk: Desk, before: str, line: int, text: str, after: str
+    workspace: Workspace, before: str, line: int, text: str, after: str
 ) -> None:
-    path = desk.mark_seen("a", before)
-    desk.run("insert", "a", insert_line=line, text=text)
+    path = workspace.mark_seen("a", before)
+    workspace.run("insert", "a", insert_line=line, text=text)
     assert path.read_bytes().decode() == after
 
 
-def test_insert_past_the_end_is_said(desk: Desk) -> None:
-    desk.mark_seen("a", "a\n")
+def test_insert_past_the_end_is_said(workspace: Workspace) -> None:
+    workspace.mark_seen("a", "a\n")
     with pytest.raises(ToolError, match="past the end; there are 1 lines"):
-        desk.plan("insert", "a", insert_line=2, text="x")
+        workspace.plan("insert", "a", insert_line=2, text="x")
 
 
-def test_line_ends_mark_and_missing_newline_survive_an_edit(desk: Desk) -> None:
-    path = desk.mark_seen("a", "\ufeffone\r\ntwo\r\nthree")
-    desk.run("replace", "a", old_text="two\nthree", new_text="2\n2.5\n3")
+def test_line_ends_mark_and_missing_newline_survive_an_edit(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a", "\ufeffone\r\ntwo\r\nthree")
+    workspace.run("replace", "a", old_text="two\nthree", new_text="2\n2.5\n3")
     assert path.read_bytes().decode() == "\ufeffone\r\n2\r\n2.5\r\n3"
 
 
-def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
-    path = desk.mark_seen("real.py", "a\n")
-    (desk.root / "link.py").symlink_to("real.py")
-    desk.run("replace", "link.py", old_text="a", new_text="b")
-    assert (desk.root / "link.py").is_symlink()
+def test_an_edit_through_a_link_changes_its_target(workspace: Workspace) -> None:
+    path = workspace.mark_seen("real.py", "a\n")
+    (workspace.root / "link.py").symlink_to("real.py")
+    workspace.run("replace", "link.py", old_text="a", new_text="b")
+    assert (workspace.root / "link.py").is_symlink()
     assert path.read_text() == "b\n"
 
 
-def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(desk: Desk) -> None:
-    path = desk.write("a.py", LINES)
-    answer = desk.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
+def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(workspace: Workspace) -> None:
+    path = workspace.write("a.py", LINES)
+    answer = workspace.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
     assert answer == "Edited a.py at lines 3-4: +2 -2 lines."
-    answer = desk.ask("replace", "a.py", old_text="line 6", new_text="six")
+    answer = workspace.ask("replace", "a.py", old_text="line 6", new_text="six")
     assert answer == "Edited a.py at line 6: +1 -1 lines."
     assert path.read_text() == LINES.replace("line 3", "three").replace("line 4", "four").replace(
         "line 6", "six"
@@ -283,11 +287,11 @@ def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(desk: Desk)
     ],
 )
 def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_place(
-    desk: Desk, command: str, args: dict[str, Any]
+    workspace: Workspace, command: str, args: dict[str, Any]
 ) -> None:
-    path = desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 201)))
+    path = workspace.write("a.py", "".join(f"line {n}\n" for n in range(1, 201)))
     with pytest.raises(StaleDocumentError, match="you have not read it yet") as error_info:
-        desk.run(command, "a.py", **args)
+        workspace.run(command, "a.py", **args)
     text = str(error_info.value)
     assert "These are lines 30-70 of 200:\n    30\tline 30\n" in text
     assert "    70\tline 70\n" in text
@@ -295,79 +299,79 @@ def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_plac
     assert "line 29" not in text
     assert error_info.value.on_shown is not None
     error_info.value.on_shown()
-    desk.run(command, "a.py", **args)
+    workspace.run(command, "a.py", **args)
     assert "x" in path.read_text()
 
 
 def test_an_outside_change_leaves_an_edit_that_still_fits_and_stops_one_that_does_not(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    path = desk.mark_seen("a.py", "a\nb\n")
+    path = workspace.mark_seen("a.py", "a\nb\n")
     path.write_text("new\na\nb\n")
-    assert "still fitted" in desk.ask("replace", "a.py", old_text="a\n", new_text="A\n")
+    assert "still fitted" in workspace.ask("replace", "a.py", old_text="a\n", new_text="A\n")
     assert path.read_text() == "new\nA\nb\n"
     path.write_text("gone\n")
     with pytest.raises(StaleDocumentError, match="it changed since you read it"):
-        desk.run("replace", "a.py", old_text="b\n", new_text="x")
+        workspace.run("replace", "a.py", old_text="b\n", new_text="x")
     path.write_text("again\n")
     with pytest.raises(StaleDocumentError, match="it changed since you read it"):
-        desk.run("insert", "a.py", insert_line=0, text="x")
+        workspace.run("insert", "a.py", insert_line=0, text="x")
 
 
-def test_undo_goes_back_edit_by_edit_until_the_file_is_gone(desk: Desk) -> None:
-    desk.run("create", "a.py", text="one\n")
-    desk.run("replace", "a.py", old_text="one", new_text="two")
-    assert desk.change("undo", "a.py").op == "modify"
-    assert (desk.root / "a.py").read_text() == "one\n"
-    assert desk.change("undo", "a.py").op == "delete"
-    assert not (desk.root / "a.py").exists()
+def test_undo_goes_back_edit_by_edit_until_the_file_is_gone(workspace: Workspace) -> None:
+    workspace.run("create", "a.py", text="one\n")
+    workspace.run("replace", "a.py", old_text="one", new_text="two")
+    assert workspace.change("undo", "a.py").op == "modify"
+    assert (workspace.root / "a.py").read_text() == "one\n"
+    assert workspace.change("undo", "a.py").op == "delete"
+    assert not (workspace.root / "a.py").exists()
     with pytest.raises(ToolError, match="is left to undo"):
-        desk.plan("undo", "a.py")
+        workspace.plan("undo", "a.py")
 
 
-def test_undo_survives_a_restart(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "one\r\n")
-    change = desk.change("replace", "a.py", old_text="one", new_text="two")
-    again = make_desk(desk.root, desk.blobs)
+def test_undo_survives_a_restart(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "one\r\n")
+    change = workspace.change("replace", "a.py", old_text="one", new_text="two")
+    again = make_workspace(workspace.root, workspace.blobs)
     again.tool._documents.history.remember(FileChange.model_validate_json(change.model_dump_json()))
     again.run("undo", "a.py")
     assert path.read_bytes() == b"one\r\n"
 
 
-def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "one\n")
-    desk.run("replace", "a.py", old_text="one", new_text="two")
-    for name, blob in desk.blobs.data.items():
-        desk.blobs.data[name] = blob.replace(b"one", b"oNe")
+def test_undo_writes_no_text_that_the_disk_has_damaged(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "one\n")
+    workspace.run("replace", "a.py", old_text="one", new_text="two")
+    for name, blob in workspace.blobs.data.items():
+        workspace.blobs.data[name] = blob.replace(b"one", b"oNe")
     with pytest.raises(ToolError, match="damaged; nothing was changed"):
-        desk.run("undo", "a.py")
+        workspace.run("undo", "a.py")
     assert path.read_text() == "two\n"
 
 
-def test_undo_refuses_when_the_user_changed_the_file_since(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "one\n")
-    desk.run("replace", "a.py", old_text="one", new_text="two")
+def test_undo_refuses_when_the_user_changed_the_file_since(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "one\n")
+    workspace.run("replace", "a.py", old_text="one", new_text="two")
     path.write_text("two\nmine\n")
     with pytest.raises(EditRejectedError, match="undo would lose the change"):
-        desk.run("undo", "a.py")
-    desk.run("create", "b.py", text="x\n")
-    desk.editor.open(desk.root / "b.py", "x\nmine\n")
+        workspace.run("undo", "a.py")
+    workspace.run("create", "b.py", text="x\n")
+    workspace.editor.open(workspace.root / "b.py", "x\nmine\n")
     with pytest.raises((EditRejectedError, StaleDocumentError)):
-        desk.run("undo", "b.py")
+        workspace.run("undo", "b.py")
     assert path.read_text() == "two\nmine\n"
-    assert (desk.root / "b.py").read_text() == "x\n"
+    assert (workspace.root / "b.py").read_text() == "x\n"
 
 
-def test_a_plan_shows_the_whole_change_and_changes_nothing(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", "one\n")
-    intent = desk.plan("replace", "a.py", old_text="one", new_text="two")
+def test_a_plan_shows_the_whole_change_and_changes_nothing(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", "one\n")
+    intent = workspace.plan("replace", "a.py", old_text="one", new_text="two")
     assert (intent.title, intent.risk, intent.outside_floor) == ("Edit a.py", "medium", False)
     assert isinstance(intent.subject, FileChangeSubject)
     assert intent.subject.changes[0].patch == "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n"
     assert intent.footprint.paths == {str(path)}
     assert path.read_text() == "one\n"
     path.write_text("one\nmore\n")
-    other_intent = desk.plan("replace", "a.py", old_text="one", new_text="two")
+    other_intent = workspace.plan("replace", "a.py", old_text="one", new_text="two")
     assert other_intent.digest_material != intent.digest_material
     fields = set(intent.item_fields)
     assert fields <= set(FileChangeItem.model_json_schema()["properties"])
@@ -378,45 +382,45 @@ def test_a_plan_shows_the_whole_change_and_changes_nothing(desk: Desk) -> None:
     [".env", "./.ENV", "src/../.env", "notes.txt", ".github/workflows/ci.yml", ".vscode/x.json",
      "AGENTS.md", "package-lock.json", ".Vscode/x.json"],
 )  # fmt: skip
-def test_an_edit_of_a_protected_path_always_asks(desk: Desk, name: str) -> None:
-    (desk.root / "src").mkdir()
-    (desk.root / "notes.txt").symlink_to(".env")
-    intent = desk.plan("create", name, text="x")
+def test_an_edit_of_a_protected_path_always_asks(workspace: Workspace, name: str) -> None:
+    (workspace.root / "src").mkdir()
+    (workspace.root / "notes.txt").symlink_to(".env")
+    intent = workspace.plan("create", name, text="x")
     assert (intent.risk, intent.outside_floor) == ("high", True)
     assert intent.reasons
 
 
-def test_a_view_asks_for_secrets_and_for_nothing_else(desk: Desk) -> None:
-    desk.write(".env", "KEY=1\n")
-    desk.write("a.py", "")
-    secret, plain = desk.plan("view", ".env"), desk.plan("view", "a.py")
+def test_a_view_asks_for_secrets_and_for_nothing_else(workspace: Workspace) -> None:
+    workspace.write(".env", "KEY=1\n")
+    workspace.write("a.py", "")
+    secret, plain = workspace.plan("view", ".env"), workspace.plan("view", "a.py")
     assert (secret.risk, secret.outside_floor, secret.subject.kind) == ("high", True, "path")
     assert (plain.risk, plain.outside_floor, plain.footprint.writes) == ("low", False, False)
 
 
-def test_a_hard_link_asks_because_its_other_name_may_lie_outside(desk: Desk) -> None:
-    outside = desk.root.parent / "outside"
+def test_a_hard_link_asks_because_its_other_name_may_lie_outside(workspace: Workspace) -> None:
+    outside = workspace.root.parent / "outside"
     outside.write_text("a\n")
-    os.link(outside, desk.root / "inside")
-    desk.ask("view", "inside")
-    assert desk.plan("replace", "inside", old_text="a", new_text="b").outside_floor
+    os.link(outside, workspace.root / "inside")
+    workspace.ask("view", "inside")
+    assert workspace.plan("replace", "inside", old_text="a", new_text="b").outside_floor
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "~/x", ".git/config", "out/x"])
-def test_nothing_outside_is_viewed_or_planned(desk: Desk, name: str) -> None:
-    (desk.root / "out").symlink_to("/etc")
+def test_nothing_outside_is_viewed_or_planned(workspace: Workspace, name: str) -> None:
+    (workspace.root / "out").symlink_to("/etc")
     for command, args in (("view", {}), ("create", {"text": "x"}), ("undo", {})):
         with pytest.raises(PathOutsideWorkspaceError):
-            desk.plan(command, name, **args)
+            workspace.plan(command, name, **args)
 
 
-def test_hidden_characters_in_new_text_make_an_edit_risky(desk: Desk) -> None:
-    intent = desk.plan("create", "a.py", text="x = '\u202e'\n")
+def test_hidden_characters_in_new_text_make_an_edit_risky(workspace: Workspace) -> None:
+    intent = workspace.plan("create", "a.py", text="x = '\u202e'\n")
     assert intent.risk == "high"
     assert "U+202E" in intent.reasons[0]
-    desk.mark_seen("b.py", "x = '\u202e'\n")
-    assert desk.plan("replace", "b.py", old_text="x", new_text="y").risk == "medium"
-    assert desk.plan("create", "c.md", text="👩\u200d👧\n").risk == "medium"
+    workspace.mark_seen("b.py", "x = '\u202e'\n")
+    assert workspace.plan("replace", "b.py", old_text="x", new_text="y").risk == "medium"
+    assert workspace.plan("create", "c.md", text="👩\u200d👧\n").risk == "medium"
 
 
 @pytest.mark.parametrize(
@@ -433,15 +437,15 @@ def test_hidden_characters_in_new_text_make_an_edit_risky(desk: Desk) -> None:
     ],
 )
 def test_a_call_that_cannot_work_says_what_it_needs(
-    desk: Desk, command: str, args: dict[str, Any], message: str
+    workspace: Workspace, command: str, args: dict[str, Any], message: str
 ) -> None:
-    desk.mark_seen("a", "a\n")
+    workspace.mark_seen("a", "a\n")
     with pytest.raises(ToolError, match=message):
-        desk.plan(command, "a" if command != "create" else "b", **args)
+        workspace.plan(command, "a" if command != "create" else "b", **args)
 
 
-def test_a_path_that_is_no_file_leads_to_what_is_there(desk: Desk) -> None:
-    desk.write("checkout.py", "")
+def test_a_path_that_is_no_file_leads_to_what_is_there(workspace: Workspace) -> None:
+    workspace.write("checkout.py", "")
     cases = {
         "chekout.py": "there is no file 'chekout.py'; beside it are 'checkout.py'",
         "none/x.py": "there is no file 'none/x.py'; glob finds files by name",
@@ -449,34 +453,34 @@ def test_a_path_that_is_no_file_leads_to_what_is_there(desk: Desk) -> None:
     }
     for name, message in cases.items():
         with pytest.raises(ToolError, match=message):
-            desk.ask("view", name)
+            workspace.ask("view", name)
 
 
-def test_of_several_edits_the_one_that_does_not_fit_is_named(desk: Desk) -> None:
-    desk.mark_seen("a", "a\nb\n")
+def test_of_several_edits_the_one_that_does_not_fit_is_named(workspace: Workspace) -> None:
+    workspace.mark_seen("a", "a\nb\n")
     edits = [{"old_text": "a", "new_text": "x"}, {"old_text": "c", "new_text": "y"}]
     with pytest.raises(ToolError, match=r"^edits\[1\]: old_text is not in the file"):
-        desk.plan("replace", "a", edits=edits)
+        workspace.plan("replace", "a", edits=edits)
 
 
-def test_an_insert_shows_what_stands_around_it(desk: Desk) -> None:
-    desk.mark_seen("a", "a\nb\n")
-    answer = desk.ask("insert", "a", insert_line=1, text="x")
+def test_an_insert_shows_what_stands_around_it(workspace: Workspace) -> None:
+    workspace.mark_seen("a", "a\nb\n")
+    answer = workspace.ask("insert", "a", insert_line=1, text="x")
     assert answer.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
 
 
-def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
+def test_a_file_that_is_not_there_is_said(workspace: Workspace) -> None:
     for name in ("none.py", "none/x.py"):
         with pytest.raises(ToolError, match="there is no file"):
-            desk.run("view", name)
+            workspace.run("view", name)
         with pytest.raises(ToolError, match=r"there is no .*; glob finds files by name"):
-            desk.plan("replace", name, old_text="a", new_text="b")
+            workspace.plan("replace", name, old_text="a", new_text="b")
 
 
-def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
-    path = desk.mark_seen("a.py", LINES)
+def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(workspace: Workspace) -> None:
+    path = workspace.mark_seen("a.py", LINES)
     edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 4, 8)]
-    whole_intent = desk.plan("replace", "a.py", edits=edits)
+    whole_intent = workspace.plan("replace", "a.py", edits=edits)
     assert isinstance(whole_intent.subject, FileChangeSubject)
     assert whole_intent.editable
     assert whole_intent.subject.hunks is not None
@@ -484,22 +488,22 @@ def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -
     assert (second.old_start, second.old_lines, second.new_start, second.new_lines) == (3, 1, 3, 1)
 
     hunks_kept = [hunk.model_dump(mode="json") for hunk in (first, third)]
-    part = desk.plan("replace", "a.py", edits=edits, hunks=hunks_kept)
+    part = workspace.plan("replace", "a.py", edits=edits, hunks=hunks_kept)
     assert isinstance(part.subject, FileChangeSubject)
     assert (part.editable, part.subject.hunks) == (False, None)
     path.write_text("the user's\n" + LINES)
     with pytest.raises(StaleDocumentError, match="changed since the user chose"):
-        desk.run("replace", "a.py", edits=edits, hunks=hunks_kept)
+        workspace.run("replace", "a.py", edits=edits, hunks=hunks_kept)
     path.write_text(LINES)
-    answer = desk.ask("replace", "a.py", edits=edits, hunks=hunks_kept)
+    answer = workspace.ask("replace", "a.py", edits=edits, hunks=hunks_kept)
     assert path.read_text() == LINES.replace("line 2", "agent 2").replace("line 8", "agent 8")
     assert "The user left this out of your edit; do not do it again unless asked:" in answer
     assert "-line 4\n+agent 4\n" in answer
     assert "+agent 2" not in answer
 
 
-def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(desk: Desk) -> None:
-    desk.mark_seen("a.py", LINES)
-    one = desk.plan("replace", "a.py", old_text="line 2\n", new_text="agent 2\n")
-    new = desk.plan("create", "new.py", text=LINES)
+def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(workspace: Workspace) -> None:
+    workspace.mark_seen("a.py", LINES)
+    one = workspace.plan("replace", "a.py", old_text="line 2\n", new_text="agent 2\n")
+    new = workspace.plan("create", "new.py", text=LINES)
     assert (one.editable, new.editable) == (False, False)

@@ -8,21 +8,21 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from view_desk import Desk, desk_at
+from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes.apply_folders import apply_folder
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Generator[Desk]:
-    with desk_at(tmp_path) as desk_made:
-        yield desk_made
+def workspace(tmp_path: Path) -> Generator[Workspace]:
+    with workspace_at(tmp_path) as workspace_made:
+        yield workspace_made
 
 
-def keep_file(desk: Desk, name: str) -> Path:
-    outside_folder = desk.home / "aside"
-    apply_folder(desk.upper, desk.project, name, outside_folder)
-    assert not [*desk.project.glob(".oh-*")]
+def keep_file(workspace: Workspace, name: str) -> Path:
+    outside_folder = workspace.home / "aside"
+    apply_folder(workspace.upper, workspace.project, name, outside_folder)
+    assert not [*workspace.project.glob(".oh-*")]
     return outside_folder
 
 
@@ -34,11 +34,11 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_new_folder_is_there_with_its_links_modes_and_times(desk: Desk) -> None:
+def test_a_new_folder_is_there_with_its_links_modes_and_times(workspace: Workspace) -> None:
     command = "mkdir -p m/bin m/empty; echo 1 > m/a.js; ln -s ../a.js m/bin/a; chmod 755 m/a.js"
-    desk.run(f"{command}; touch -d @1000 m/a.js")
-    outside_path = keep_file(desk, "m")
-    folder = desk.project / "m"
+    workspace.run(f"{command}; touch -d @1000 m/a.js")
+    outside_path = keep_file(workspace, "m")
+    folder = workspace.project / "m"
     assert tree(folder) == {"a.js": "1\n"}
     assert os.readlink(folder / "bin/a") == "../a.js"  # noqa: PTH115 - as text.
     assert (folder / "empty").is_dir()
@@ -47,38 +47,40 @@ def test_a_new_folder_is_there_with_its_links_modes_and_times(desk: Desk) -> Non
     assert not outside_path.exists()
 
 
-def test_what_hostile_commands_put_there_does_not_come_along(desk: Desk) -> None:
-    victim = desk.home / "victim"
+def test_what_hostile_commands_put_there_does_not_come_along(workspace: Workspace) -> None:
+    victim = workspace.home / "victim"
     victim.write_text("safe")
-    desk.run(
+    workspace.run(
         "mkdir -p m/.git/hooks; echo x > m/.git/hooks/pre-commit; mkfifo m/pipe"
         f"; ln -s {victim} m/l; echo s > m/suid; chmod 4755 m/suid; ln -s / m/root"
     )
-    keep_file(desk, "m")
-    folder = desk.project / "m"
+    keep_file(workspace, "m")
+    folder = workspace.project / "m"
     assert sorted(path.name for path in folder.iterdir()) == ["l", "root", "suid"]
     assert (folder / "l").is_symlink()
     assert stat.S_IMODE((folder / "suid").stat().st_mode) == 0o755
     assert victim.read_text() == "safe"
 
 
-def test_a_process_that_holds_a_file_open_cannot_write_to_the_disk_through_it(desk: Desk) -> None:
-    desk.run("mkdir m; exec 5> m/log; echo one >&5")
-    keep_file(desk, "m")
-    desk.run("echo two >&5")
-    assert tree(desk.project / "m") == {"log": "one\n"}
+def test_a_process_that_holds_a_file_open_cannot_write_to_the_disk_through_it(
+    workspace: Workspace,
+) -> None:
+    workspace.run("mkdir m; exec 5> m/log; echo one >&5")
+    keep_file(workspace, "m")
+    workspace.run("echo two >&5")
+    assert tree(workspace.project / "m") == {"log": "one\n"}
 
 
 def test_an_existing_folder_becomes_what_the_view_has_and_nothing_of_the_disk_is_lost(
-    desk: Desk,
+    workspace: Workspace,
 ) -> None:
-    folder = desk.project / "m"
+    folder = workspace.project / "m"
     (folder / "sub").mkdir(parents=True)
     for name in ("kept", "changed", "gone", "sub/kept", "sub/gone"):
         (folder / name).write_text("disk\n")
     before = (folder / "kept").stat().st_ino
-    desk.run("echo view > m/changed; echo view > m/new; rm m/gone m/sub/gone")
-    outside_path = keep_file(desk, "m")
+    workspace.run("echo view > m/changed; echo view > m/new; rm m/gone m/sub/gone")
+    outside_path = keep_file(workspace, "m")
     assert tree(folder) == {
         "kept": "disk\n",
         "changed": "view\n",
@@ -91,22 +93,22 @@ def test_an_existing_folder_becomes_what_the_view_has_and_nothing_of_the_disk_is
     assert tree(old) == {"changed": "disk\n", "gone": "disk\n", "sub/gone": "disk\n"}
 
 
-def test_a_folder_that_was_made_anew_replaces_the_old_one_whole(desk: Desk) -> None:
-    folder = desk.project / "m"
+def test_a_folder_that_was_made_anew_replaces_the_old_one_whole(workspace: Workspace) -> None:
+    folder = workspace.project / "m"
     folder.mkdir()
     (folder / "old").write_text("disk\n")
-    desk.run("rm -r m; mkdir m; echo view > m/new")
-    outside_path = keep_file(desk, "m")
+    workspace.run("rm -r m; mkdir m; echo view > m/new")
+    outside_path = keep_file(workspace, "m")
     assert tree(folder) == {"new": "view\n"}
     [old] = outside_path.iterdir()
     assert tree(old) == {"old": "disk\n"}
 
 
-def test_a_link_on_the_way_leads_nowhere(desk: Desk) -> None:
-    outside = desk.home / "outside"
+def test_a_link_on_the_way_leads_nowhere(workspace: Workspace) -> None:
+    outside = workspace.home / "outside"
     outside.mkdir()
-    desk.run("mkdir -p sub/m; echo x > sub/m/a")
-    (desk.project / "sub").symlink_to(outside)
+    workspace.run("mkdir -p sub/m; echo x > sub/m/a")
+    (workspace.project / "sub").symlink_to(outside)
     with pytest.raises(OSError, match="directory"):
-        apply_folder(desk.upper, desk.project, "sub/m", desk.home / "aside")
+        apply_folder(workspace.upper, workspace.project, "sub/m", workspace.home / "aside")
     assert not [*outside.iterdir()]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from git_projects import git, repository
-from view_desk import Desk, desk_at
+from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes import git_plan
 from oh_daemon.features.pending_changes.apply_git import apply_git
@@ -23,30 +23,30 @@ from oh_daemon.protocol.errors import ToolError
 class Bench:
     """A project with a repository, and what brings back what is done to it in a sandbox."""
 
-    desk: Desk
+    workspace: Workspace
     repositories: Repositories
     blobs: dict[str, bytes]
 
     @property
     def project(self) -> Path:
-        return self.desk.project
+        return self.workspace.project
 
     def run(self, command: str, *, is_stale: bool = False) -> GitPlan:
         """Run a command, plan what it did to repositories, and let its files land."""
         since_ns = 0 if is_stale else time.time_ns() + 10**9
-        self.desk.view.refresh()
-        self.output = self.desk.run(command)
-        collection = self.desk.collect()
-        self.desk.view.refresh()
+        self.workspace.view.refresh()
+        self.output = self.workspace.run(command)
+        collection = self.workspace.collect()
+        self.workspace.view.refresh()
         plan = self.repositories.plan([(self.project, collection.git)], since_ns)
         for change in collection.changes:
             self._copy(change.name)
         names = [change.name for change in collection.changes]
-        self.desk.take_out(*names, *plan.removals.get(self.project, ()))
+        self.workspace.take_out(*names, *plan.removals.get(self.project, ()))
         return plan
 
     def _copy(self, name: Path) -> None:
-        source = self.desk.upper / name
+        source = self.workspace.upper / name
         if source.is_file() or source.is_symlink():
             (self.project / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, self.project / name, follow_symlinks=False)
@@ -57,8 +57,8 @@ class Bench:
         repositories = [
             RepositoryChanges.model_validate_json(x.model_dump_json()) for x in plan.repositories
         ]
-        apply_git(self.desk.host, self.blobs.__getitem__, repositories)
-        self.desk.view.refresh()
+        apply_git(self.workspace.host, self.blobs.__getitem__, repositories)
+        self.workspace.view.refresh()
         return [
             row.title for repository_changes in repositories for row in repository_changes.summary
         ]
@@ -73,18 +73,20 @@ def bench(tmp_path: Path) -> Generator[Bench]:
         blobs[name] = data
         return name
 
-    with desk_at(tmp_path) as desk:
-        repository(desk.project)
+    with workspace_at(tmp_path) as workspace:
+        repository(workspace.project)
         # For repositories that a command makes; it must not depend on the user who runs the tests.
-        identity = desk.home / ".gitconfig"
+        identity = workspace.home / ".gitconfig"
         identity.write_text("[user]\nname = Agent\nemail = a@example.org\n")
-        desk.run(f"export HOME={desk.home} GIT_CONFIG_GLOBAL={identity}")
+        workspace.run(f"export HOME={workspace.home} GIT_CONFIG_GLOBAL={identity}")
 
         def name_of(top: Path) -> str:
-            return "" if top == desk.project else str(top.relative_to(desk.project))
+            return "" if top == workspace.project else str(top.relative_to(workspace.project))
 
-        repositories = Repositories(desk.view.spawner, desk.host, put, Path.as_uri, name_of)
-        yield Bench(desk, repositories, blobs)
+        repositories = Repositories(
+            workspace.view.spawner, workspace.host, put, Path.as_uri, name_of
+        )
+        yield Bench(workspace, repositories, blobs)
 
 
 def status(place: Path) -> str:
@@ -217,7 +219,7 @@ def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
     git(bench.project, *options, "submodule", "--quiet", "add", str(library), "libs/one")
     git(bench.project, "commit", "-qm", "With a library")
     git(bench.project, "worktree", "add", "-q", "side")
-    bench.desk.run("echo side >> .git/info/exclude")
+    bench.workspace.run("echo side >> .git/info/exclude")
     command = "cd libs/one && echo two > a.txt && git commit -qam Inner && cd ../.. && git add libs"
     assert bench.land(bench.run(f"({command} && git commit -qm Outer)")) == [
         "commit on main: Outer",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from view_desk import Desk, desk_at
+from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry
 from oh_daemon.features.sandbox.layer import read
@@ -22,16 +22,16 @@ FILES = {"d/1": "1", "d/2": "2", "d/deep/3": "3", "e/x": "x", "e/y": "y", "run.s
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_at(tmp_path) as desk:
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with workspace_at(tmp_path) as workspace:
         for name, text in FILES.items():
-            (desk.project / name).parent.mkdir(parents=True, exist_ok=True)
-            (desk.project / name).write_text(text)
-        for place in (desk.project, *desk.project.rglob("*")):
+            (workspace.project / name).parent.mkdir(parents=True, exist_ok=True)
+            (workspace.project / name).write_text(text)
+        for place in (workspace.project, *workspace.project.rglob("*")):
             place.chmod(0o755 if place.is_dir() else 0o644)
-        (desk.project / "link").symlink_to("a.txt")
-        desk.run("umask 022")
-        yield desk
+        (workspace.project / "link").symlink_to("a.txt")
+        workspace.run("umask 022")
+        yield workspace
 
 
 FOLDER = OverlayEntry("folder", 0o755, 0)
@@ -150,21 +150,21 @@ CASES: dict[str, tuple[str, Sequence[Change]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_change_is_found_and_taken_out_again(desk: Desk, case: str) -> None:
+def test_each_change_is_found_and_taken_out_again(workspace: Workspace, case: str) -> None:
     command, changes = CASES[case]
-    before = listing(desk)
-    desk.run(command)
-    collection = desk.collect()
+    before = listing(workspace)
+    workspace.run(command)
+    collection = workspace.collect()
     assert collection.changes == changes
     assert (collection.ignored_files, collection.git, collection.in_use) == ({}, [], frozenset())
-    desk.take_out(*collection.same, *(each.name for each in changes))
-    assert listing(desk) == before
-    assert desk.collect() == collect_changes()
-    assert not [path for path in desk.upper.rglob("*") if not path.is_dir()]
+    workspace.take_out(*collection.same, *(each.name for each in changes))
+    assert listing(workspace) == before
+    assert workspace.collect() == collect_changes()
+    assert not [path for path in workspace.upper.rglob("*") if not path.is_dir()]
 
 
-def listing(desk: Desk) -> str:
-    return desk.run("find . -printf '%p %y %m %l\\n' -type f -exec cat {} + | sort")
+def listing(workspace: Workspace) -> str:
+    return workspace.run("find . -printf '%p %y %m %l\\n' -type f -exec cat {} + | sort")
 
 
 def job(script: str) -> str:
@@ -202,89 +202,95 @@ EFFECTS = {
 @pytest.mark.parametrize("holder", HOLDERS)
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_what_was_taken_out_is_gone_also_where_a_process_holds_on_to_it(
-    desk: Desk, effect: str, holder: str
+    workspace: Workspace, effect: str, holder: str
 ) -> None:
-    before = listing(desk)
-    desk.run(f"WATCH={shlex.quote(WATCH)}; {HOLDERS[holder]}{EFFECTS[effect]}")
-    collection = desk.collect()
-    desk.take_out(*collection.same, *(each.name for each in collection.changes))
-    assert listing(desk) == before
-    assert desk.run("echo 2 > d/z; echo 2 >> d/1; cat d/1 d/z d/deep/3; rm d/z") == "12\n2\n3"
-    assert desk.collect().changes == [change("d/1", file(1), file(3))]
+    before = listing(workspace)
+    workspace.run(f"WATCH={shlex.quote(WATCH)}; {HOLDERS[holder]}{EFFECTS[effect]}")
+    collection = workspace.collect()
+    workspace.take_out(*collection.same, *(each.name for each in collection.changes))
+    assert listing(workspace) == before
+    assert workspace.run("echo 2 > d/z; echo 2 >> d/1; cat d/1 d/z d/deep/3; rm d/z") == "12\n2\n3"
+    assert workspace.collect().changes == [change("d/1", file(1), file(3))]
 
 
 @pytest.mark.parametrize("way", ["", "cd n", job("cd n; echo; exec sleep 100")])
-def test_what_landed_is_seen_where_it_was_made(desk: Desk, way: str) -> None:
-    desk.run(f"mkdir n; echo x > n/x; {way}")
-    (desk.project / "n").mkdir()
-    (desk.project / "n/x").write_text("x\n")
-    collection = desk.collect()
+def test_what_landed_is_seen_where_it_was_made(workspace: Workspace, way: str) -> None:
+    workspace.run(f"mkdir n; echo x > n/x; {way}")
+    (workspace.project / "n").mkdir()
+    (workspace.project / "n/x").write_text("x\n")
+    collection = workspace.collect()
     assert collection == collect_changes(same=["n/x"])
-    desk.take_out(*collection.same)
-    assert desk.run(f"cat {desk.project}/n/x; cd {desk.project}/n && cat x") == "x\nx\n"
-    assert desk.collect().changes == []
+    workspace.take_out(*collection.same)
+    assert (
+        workspace.run(f"cat {workspace.project}/n/x; cd {workspace.project}/n && cat x") == "x\nx\n"
+    )
+    assert workspace.collect().changes == []
 
 
-def test_a_folder_that_is_only_left_over_says_nothing_of_the_disk(desk: Desk) -> None:
-    desk.run("echo one > d/1; echo one > d/deep/3; echo one > e/x")
-    desk.take_out(Path("d/1"), Path("d/deep/3"), Path("e/x"))
+def test_a_folder_that_is_only_left_over_says_nothing_of_the_disk(workspace: Workspace) -> None:
+    workspace.run("echo one > d/1; echo one > d/deep/3; echo one > e/x")
+    workspace.take_out(Path("d/1"), Path("d/deep/3"), Path("e/x"))
     for name in ("d/deep", "e"):
-        shutil.rmtree(desk.project / name)
-    (desk.project / "d/deep").write_text("a file now")
-    (desk.project / "d").chmod(0o700)
-    desk.view.refresh()
-    desk.run("mkdir -p .openhands; touch .openhands/conversations-of-mine")
-    collection = desk.collect()
+        shutil.rmtree(workspace.project / name)
+    (workspace.project / "d/deep").write_text("a file now")
+    (workspace.project / "d").chmod(0o700)
+    workspace.view.refresh()
+    workspace.run("mkdir -p .openhands; touch .openhands/conversations-of-mine")
+    collection = workspace.collect()
     own_change = change(".openhands/conversations-of-mine", None, file(0))
     assert collection == collect_changes([own_change], same=["d/deep", "e"])
-    desk.take_out(own_change.name, *collection.same)
-    output = desk.run("stat -c %a d; cat d/deep; ls -A1")
+    workspace.take_out(own_change.name, *collection.same)
+    output = workspace.run("stat -c %a d; cat d/deep; ls -A1")
     assert output == "700\na file nowa.txt\nd\nlink\nrun.sh\n"
-    assert desk.collect() == collect_changes()
+    assert workspace.collect() == collect_changes()
 
 
-def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: Desk) -> None:
-    desk.run("true")
+def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(
+    workspace: Workspace,
+) -> None:
+    workspace.run("true")
     for name in ("a.txt", "deep/down/b.txt"):
-        desk.view.inside(desk.project).write(Path(name), b"unsaved\n", 0o644)
+        workspace.view.inside(workspace.project).write(Path(name), b"unsaved\n", 0o644)
     digest = hashlib.sha256(b"unsaved\n").hexdigest()
     handed_in = dict.fromkeys((Path("a.txt"), Path("deep/down/b.txt")), digest)
-    assert desk.collect(handed_in) == collect_changes()
-    desk.run("chmod 755 a.txt; echo more >> deep/down/b.txt")
-    assert desk.collect(handed_in).changes == [
+    assert workspace.collect(handed_in) == collect_changes()
+    workspace.run("chmod 755 a.txt; echo more >> deep/down/b.txt")
+    assert workspace.collect(handed_in).changes == [
         change("a.txt", file(6), file(8, 0o755)),
         change("deep/down/b.txt", None, file(13)),
     ]
 
 
-def test_what_is_rewritten_with_the_same_content_is_taken_out(desk: Desk) -> None:
-    desk.run("touch a.txt; cp run.sh x; mv x run.sh; rm link; ln -s a.txt link; touch d; rm -f q")
-    collection = desk.collect()
+def test_what_is_rewritten_with_the_same_content_is_taken_out(workspace: Workspace) -> None:
+    workspace.run(
+        "touch a.txt; cp run.sh x; mv x run.sh; rm link; ln -s a.txt link; touch d; rm -f q"
+    )
+    collection = workspace.collect()
     assert collection == collect_changes(same=["a.txt", "d", "link", "run.sh"])
-    desk.take_out(*collection.same)
-    assert desk.collect() == collect_changes()
+    workspace.take_out(*collection.same)
+    assert workspace.collect() == collect_changes()
 
 
-def test_the_disk_may_be_newer_than_what_a_command_began_from(desk: Desk) -> None:
-    desk.run("echo x >> a.txt; echo x >> run.sh")
-    newest = (desk.project / "a.txt").stat().st_ctime_ns
+def test_the_disk_may_be_newer_than_what_a_command_began_from(workspace: Workspace) -> None:
+    workspace.run("echo x >> a.txt; echo x >> run.sh")
+    newest = (workspace.project / "a.txt").stat().st_ctime_ns
     for since_ns, is_stale in ((newest + 10**9, False), (newest - 10**9, True)):
-        changes = desk.collect(since_ns=since_ns).changes
+        changes = workspace.collect(since_ns=since_ns).changes
         assert [each.is_stale for each in changes] == [is_stale, is_stale]
 
 
-def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) -> None:
+def test_what_git_ignores_stays_and_its_own_files_are_named_apart(workspace: Workspace) -> None:
     ignores = "node_modules/\n*.o\n/d/2\n"
-    (desk.project / ".gitignore").write_text(ignores)
-    (desk.project / "tracked.o").write_text("o")
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(desk.project)]
+    (workspace.project / ".gitignore").write_text(ignores)
+    (workspace.project / "tracked.o").write_text("o")
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(workspace.project)]
     for words in (["init", "-q"], ["add", "-f", "."], ["rm", "-q", "--cached", "d/2"]):
         subprocess.run([*git, *words], check=True)
-    desk.run(
+    workspace.run(
         "mkdir -p p/node_modules/{a,b} .openhands/conversations/1; touch p/node_modules/{a,b}/{1,2}"
         " p/src x.o .openhands/conversations/1/log; echo >> tracked.o; rm -r d; ln -s d n.o"
     )
-    collection = desk.collect()
+    collection = workspace.collect()
     assert collection == collect_changes(
         [
             *(change(name, file(1), None) for name in ("d/1", "d/deep/3")),
@@ -294,26 +300,26 @@ def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) ->
         same=[".openhands/conversations/1/log"],
         sizes={"d/2": 1, "n.o": 1, "p/node_modules": 4, "x.o": 1},
     )
-    desk.take_out(*collection.same, *(each.name for each in collection.changes))
-    assert desk.collect() == replace(collection, changes=[], same=[])
-    assert desk.run("ls -A1 d p") == "d:\n1\ndeep\n\np:\nnode_modules\n"
-    assert not (desk.upper / ".openhands").exists()
-    desk.run("git -c user.name=A -c user.email=a@b.c commit -qm one")
-    collection = desk.collect()
+    workspace.take_out(*collection.same, *(each.name for each in collection.changes))
+    assert workspace.collect() == replace(collection, changes=[], same=[])
+    assert workspace.run("ls -A1 d p") == "d:\n1\ndeep\n\np:\nnode_modules\n"
+    assert not (workspace.upper / ".openhands").exists()
+    workspace.run("git -c user.name=A -c user.email=a@b.c commit -qm one")
+    collection = workspace.collect()
     assert (collection.changes, collection.same) == ([], [])
     assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {c.name for c in collection.git}
     assert all(change.name.parts[0] == ".git" for change in collection.git)
 
 
-def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
+def test_a_repository_by_any_name_is_gits(workspace: Workspace) -> None:
     for name in ("bare/objects", "bare/refs", "half/refs"):
-        (desk.project / name).mkdir(parents=True)
+        (workspace.project / name).mkdir(parents=True)
     for name in ("bare/HEAD", "bare/config", "half/HEAD"):
-        (desk.project / name).write_text("x")
-    desk.run(
+        (workspace.project / name).write_text("x")
+    workspace.run(
         "echo >> bare/config; mkdir half/objects; touch half/config; ln -s /x d/.git; git init -q s"
     )
-    collection = desk.collect()
+    collection = workspace.collect()
     assert collection.changes == []
     assert {str(change.name) for change in collection.git} >= {
         "bare/config",
@@ -323,13 +329,13 @@ def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
     }
 
 
-def test_what_a_job_writes_to_is_held(desk: Desk) -> None:
-    desk.run(job("exec 4> log 5<> a.txt 6< run.sh; echo; exec sleep 100") + "echo >> run.sh")
-    desk.run(job(f"python3 -c {shlex.quote(MAPPING)}"))
+def test_what_a_job_writes_to_is_held(workspace: Workspace) -> None:
+    workspace.run(job("exec 4> log 5<> a.txt 6< run.sh; echo; exec sleep 100") + "echo >> run.sh")
+    workspace.run(job(f"python3 -c {shlex.quote(MAPPING)}"))
     names = ["a.txt", "d/1", "log"]
-    assert held_open(desk.root, desk.project) == {*map(Path, names)}
+    assert held_open(workspace.root, workspace.project) == {*map(Path, names)}
     expected = [change("run.sh", file(5), file(6))]
-    assert desk.collect() == collect_changes(expected, in_use=names)
+    assert workspace.collect() == collect_changes(expected, in_use=names)
 
 
 MAPPING = """
@@ -341,30 +347,34 @@ time.sleep(100)
 """
 
 
-def test_a_hostile_layer_leads_nowhere(desk: Desk) -> None:
-    victim = desk.home / "victim"
+def test_a_hostile_layer_leads_nowhere(workspace: Workspace) -> None:
+    victim = workspace.home / "victim"
     victim.mkdir()
     (victim / "x").write_text("untouched")
-    desk.run(f"rm -r e d; ln -s {victim} e; ln -s {victim}/x d; mkfifo q; rm a.txt; ln -s q a.txt")
-    collection = desk.collect()
+    workspace.run(
+        f"rm -r e d; ln -s {victim} e; ln -s {victim}/x d; mkfifo q; rm a.txt; ln -s q a.txt"
+    )
+    collection = workspace.collect()
     for name in ("e/x", "d", "q", "a.txt", "e"):
         with pytest.raises(OSError, match=r".*"):
-            read(desk.upper, Path(name), 100)
-    desk.take_out(Path("e/x"), *(each.name for each in collection.changes))
+            read(workspace.upper, Path(name), 100)
+    workspace.take_out(Path("e/x"), *(each.name for each in collection.changes))
     assert (victim / "x").read_text() == "untouched"
-    assert desk.collect() == collect_changes()
+    assert workspace.collect() == collect_changes()
 
 
-def test_a_tree_of_any_depth_is_one_change(desk: Desk) -> None:
-    desk.run("for n in {1..20}; do mkdir -p " + "x/" * 100 + "; cd " + "x/" * 100 + "; done; cd /")
-    [deep] = desk.collect().changes
+def test_a_tree_of_any_depth_is_one_change(workspace: Workspace) -> None:
+    workspace.run(
+        "for n in {1..20}; do mkdir -p " + "x/" * 100 + "; cd " + "x/" * 100 + "; done; cd /"
+    )
+    [deep] = workspace.collect().changes
     assert (deep.before, deep.after) == (None, OverlayEntry("other", 0o755, 0))
-    desk.take_out(Path("x"))
-    assert desk.collect() == collect_changes()
+    workspace.take_out(Path("x"))
+    assert workspace.collect() == collect_changes()
 
 
-def test_the_content_of_a_change_is_read_up_to_a_limit(desk: Desk) -> None:
-    desk.run("printf 12345 > a.txt")
-    assert read(desk.upper, Path("a.txt"), 5) == b"12345"
+def test_the_content_of_a_change_is_read_up_to_a_limit(workspace: Workspace) -> None:
+    workspace.run("printf 12345 > a.txt")
+    assert read(workspace.upper, Path("a.txt"), 5) == b"12345"
     with pytest.raises(OSError, match="more than 4 bytes"):
-        read(desk.upper, Path("a.txt"), 4)
+        read(workspace.upper, Path("a.txt"), 4)

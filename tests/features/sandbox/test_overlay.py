@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from places import TESTS
-from view_desk import Desk, bubblewrap, desk_at
+from sandbox_workspace import Workspace, bubblewrap, workspace_at
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.sandbox import monitor as keeper
@@ -21,51 +21,56 @@ from oh_daemon.features.sandbox.storage import MAX_PROCESSES, n_numbers, sweep
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_at(tmp_path) as desk:
-        yield desk
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with workspace_at(tmp_path) as workspace:
+        yield workspace
 
 
-def test_what_commands_write_reaches_neither_the_project_nor_the_home(desk: Desk) -> None:
-    output = desk.run("echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine")
+def test_what_commands_write_reaches_neither_the_project_nor_the_home(workspace: Workspace) -> None:
+    output = workspace.run(
+        "echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine"
+    )
     assert output == "below\nnew\nx\n"
-    assert (desk.project / "a.txt").read_text() == "below\n"
-    assert sorted(path.name for path in desk.home.iterdir()) == ["project", "state"]
-    assert (desk.view.upper(desk.project) / "a.txt").read_text() == "below\nnew\n"
+    assert (workspace.project / "a.txt").read_text() == "below\n"
+    assert sorted(path.name for path in workspace.home.iterdir()) == ["project", "state"]
+    assert (workspace.view.upper(workspace.project) / "a.txt").read_text() == "below\nnew\n"
 
 
-def test_what_changes_below_is_seen_after_a_refresh(desk: Desk) -> None:
-    assert "No such file" in desk.run("cat later.txt")
-    (desk.project / "later.txt").write_text("it came\n")
-    desk.view.refresh()
-    assert desk.run("cat later.txt") == "it came\n"
+def test_what_changes_below_is_seen_after_a_refresh(workspace: Workspace) -> None:
+    assert "No such file" in workspace.run("cat later.txt")
+    (workspace.project / "later.txt").write_text("it came\n")
+    workspace.view.refresh()
+    assert workspace.run("cat later.txt") == "it came\n"
 
 
-def test_an_unsaved_text_is_put_into_the_view_and_not_on_the_disk(desk: Desk) -> None:
-    desk.run("true")
-    desk.view.inside(desk.project).write(Path("a.txt"), b"unsaved\n")
-    desk.view.inside(desk.project).write(Path("deep/down/b.txt"), b"new\n")
-    assert desk.run("cat a.txt deep/down/b.txt") == "unsaved\nnew\n"
-    assert (desk.project / "a.txt").read_text() == "below\n"
+def test_an_unsaved_text_is_put_into_the_view_and_not_on_the_disk(workspace: Workspace) -> None:
+    workspace.run("true")
+    workspace.view.inside(workspace.project).write(Path("a.txt"), b"unsaved\n")
+    workspace.view.inside(workspace.project).write(Path("deep/down/b.txt"), b"new\n")
+    assert workspace.run("cat a.txt deep/down/b.txt") == "unsaved\nnew\n"
+    assert (workspace.project / "a.txt").read_text() == "below\n"
 
 
 @pytest.mark.parametrize("trap", ["ln -s {victim} a.txt", "ln -s {folder} deep", "mkfifo a.txt"])
-def test_what_is_put_into_the_view_follows_no_link_out_of_it(desk: Desk, trap: str) -> None:
-    victim = desk.home / "victim"
+def test_what_is_put_into_the_view_follows_no_link_out_of_it(
+    workspace: Workspace, trap: str
+) -> None:
+    victim = workspace.home / "victim"
     victim.write_text("untouched")
-    desk.run(f"rm a.txt; {trap.format(victim=victim, folder=desk.home)}")
+    workspace.run(f"rm a.txt; {trap.format(victim=victim, folder=workspace.home)}")
     for name in ("a.txt", "deep/victim"):
         try:
-            desk.view.inside(desk.project).write(Path(name), b"caught")
+            workspace.view.inside(workspace.project).write(Path(name), b"caught")
         except OSError:
             continue
     assert victim.read_text() == "untouched"
-    assert "caught" not in desk.run(f"cat {victim}")
+    assert "caught" not in workspace.run(f"cat {victim}")
 
 
-def test_nothing_outside_can_be_reached_or_ended(desk: Desk) -> None:
-    output = desk.run(
-        f"kill -9 {os.getpid()}; ls /run; touch /etc/x; unshare -U true; ls {desk.home}/state/views"
+def test_nothing_outside_can_be_reached_or_ended(workspace: Workspace) -> None:
+    output = workspace.run(
+        f"kill -9 {os.getpid()}; ls /run; touch /etc/x; unshare -U true;"
+        f" ls {workspace.home}/state/views"
         "; cat /proc/net/dev | grep -c :"
     )
     assert "No such process" in output
@@ -74,19 +79,19 @@ def test_nothing_outside_can_be_reached_or_ended(desk: Desk) -> None:
     assert output.endswith("1\n")  # There is the loopback device only.
 
 
-def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
-    desk.run("echo kept > b.txt")
-    desk.view.refresh()
-    root = desk.view.spawner.root
+def test_a_view_whose_first_process_was_killed_starts_again(workspace: Workspace) -> None:
+    workspace.run("echo kept > b.txt")
+    workspace.view.refresh()
+    root = workspace.view.spawner.root
     assert root is not None
-    desk.shells.open().begin("sleep 100")
+    workspace.shells.open().begin("sleep 100")
     os.kill(root, 9)
-    outcome = desk.shells.open().wait(timeout_s=60, cancel=CancelToken())
+    outcome = workspace.shells.open().wait(timeout_s=60, cancel=CancelToken())
     assert outcome.note.startswith("The shell itself ended")
-    assert desk.run("cat b.txt") == "kept\n"
-    (desk.project / "c.txt").write_text("c\n")
-    desk.view.refresh()
-    assert desk.run("cat c.txt") == "c\n"
+    assert workspace.run("cat b.txt") == "kept\n"
+    (workspace.project / "c.txt").write_text("c\n")
+    workspace.view.refresh()
+    assert workspace.run("cat c.txt") == "c\n"
 
 
 def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None:
@@ -101,8 +106,8 @@ def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None
     sweeper.start()
     try:
         for number in range(10):
-            with desk_at(tmp_path, str(number)) as desk:
-                assert desk.run("echo here") == "here\n"
+            with workspace_at(tmp_path, str(number)) as workspace:
+                assert workspace.run("echo here") == "here\n"
     finally:
         is_over.set()
         sweeper.join()
@@ -118,17 +123,17 @@ def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: 
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(str(name))
             listener.listen()
-        desk = stack.enter_context(desk_at(tmp_path))
+        workspace = stack.enter_context(workspace_at(tmp_path))
         outputs = [
-            desk.run(f"python3 -c '{connect}' {name} 2>&1 | tail -1")
+            workspace.run(f"python3 -c '{connect}' {name} 2>&1 | tail -1")
             for name in (other_folder / "socket", tmp_path / "socket")
         ]
         assert [each.partition(":")[0] for each in outputs] == [
             *("FileNotFoundError", "PermissionError")
         ]
-        assert desk.run(f"ls -A {other_folder}") == ""
+        assert workspace.run(f"ls -A {other_folder}") == ""
         own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
-        assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"
+        assert workspace.run(f"python3 -c '{own}' && echo made") == "made\n"
 
 
 def test_a_socket_that_vanishes_while_a_view_starts_does_not_keep_it_from_starting(
@@ -139,25 +144,30 @@ def test_a_socket_that_vanishes_while_a_view_starts_does_not_keep_it_from_starti
     late = tmp_path / "late"
     late.write_text(f'#!/bin/sh\nrm -rf {other_folder}\nexec {bubblewrap()} "$@"\n')
     late.chmod(0o755)
-    with socket.socket(socket.AF_UNIX) as listener, desk_at(tmp_path, program=late) as desk:
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        workspace_at(tmp_path, program=late) as workspace,
+    ):
         listener.bind(str(other_folder / "socket"))
-        assert desk.run("echo started") == "started\n"
+        assert workspace.run("echo started") == "started\n"
         assert not other_folder.exists()
 
 
 FORKS = "ulimit -u 40; for ((n = 0; n < $1; n++)); do sleep 1 & done; wait"
 
 
-def test_a_view_has_a_limit_of_processes_that_are_counted_for_it_alone(desk: Desk) -> None:
-    desk.run("true")
-    desk.view.refresh()
-    assert desk.run("ulimit -u") == f"{MAX_PROCESSES}\n"
+def test_a_view_has_a_limit_of_processes_that_are_counted_for_it_alone(
+    workspace: Workspace,
+) -> None:
+    workspace.run("true")
+    workspace.view.refresh()
+    assert workspace.run("ulimit -u") == f"{MAX_PROCESSES}\n"
     if Path("/proc/self/uid_map").read_text().split()[1] == "0":
         return  # The kernel limits nothing of root's, in whatever namespace.
     outside = [subprocess.Popen(["sleep", "100"]) for _ in range(40)]
     few, many = (f"bash -c '{FORKS}' bash {n} 2>&1" for n in (20, 80))
-    assert desk.run(few) == ""
-    assert "Resource temporarily unavailable" in desk.run(f"{many} | head -1")
+    assert workspace.run(few) == ""
+    assert "Resource temporarily unavailable" in workspace.run(f"{many} | head -1")
     for process in outside:
         process.kill()
         process.wait()
@@ -170,37 +180,37 @@ keeper["enter"](int(sys.argv[1]), 400)
 """
 
 
-def test_the_numbers_of_processes_in_a_view_end_also_for_root(desk: Desk) -> None:
+def test_the_numbers_of_processes_in_a_view_end_also_for_root(workspace: Workspace) -> None:
     """A fork bomb takes all that there are, and nobody else loses one."""
     outside = Path("/proc/sys/kernel/pid_max")
     before = outside.read_text()
-    desk.run("true")
-    desk.view.refresh()
+    workspace.run("true")
+    workspace.view.refresh()
     if not n_numbers():
-        assert desk.run(f"cat {outside}") == before  # Before Linux 6.14 there is one for all.
+        assert workspace.run(f"cat {outside}") == before  # Before Linux 6.14 there is one for all.
         return
-    assert desk.run(f"cat {outside}") == f"{n_numbers()}\n"
-    subprocess.run([sys.executable, "-c", LIMIT, str(desk.root)], check=True)
+    assert workspace.run(f"cat {outside}") == f"{n_numbers()}\n"
+    subprocess.run([sys.executable, "-c", LIMIT, str(workspace.root)], check=True)
     bomb = "bash -c 'for ((n = 0; n < 500; n++)); do sleep 100 & done' 2>&1 | head -1; pkill sleep"
-    assert "Resource temporarily unavailable" in desk.run(bomb)
-    assert desk.run("echo on") == "on\n"
+    assert "Resource temporarily unavailable" in workspace.run(bomb)
+    assert workspace.run("echo on") == "on\n"
     assert outside.read_text() == before
 
 
 MOUNT = """
 import subprocess, sys
 from pathlib import Path
-from view_desk import desk_at
+from sandbox_workspace import workspace_at
 below = Path(sys.argv[1], "home/project/a mount")
 below.mkdir(parents=True)
 subprocess.run(["mount", "-t", "tmpfs", "none", str(below)], check=True)
-with desk_at(Path(sys.argv[1])) as desk:
+with workspace_at(Path(sys.argv[1])) as workspace:
     try:
-        desk.run("true")
+        workspace.run("true")
     except Exception as exc:
         print(exc)
     subprocess.run(["umount", str(below)], check=True)
-    print(desk.run("echo on"))
+    print(workspace.run("echo on"))
 """
 APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c")
 
@@ -224,7 +234,7 @@ def test_a_mount_that_keeps_a_view_from_starting_is_named(tmp_path: Path) -> Non
 HOME = """
 import socket, subprocess, sys
 from pathlib import Path
-from view_desk import desk_at
+from sandbox_workspace import workspace_at
 home = Path(sys.argv[1], "home")
 mounts = [home / name for name in ("volume", ".cache/pip", ".ssh", ".local/deep/er")]
 for folder in (*mounts, home / ".cache/uv", home / ".config", home / ".local/bin"):
@@ -238,13 +248,13 @@ for name in (".gitconfig", ".netrc", ".config/tool", ".cache/uv/wheel"):
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(str(home / "volume/agent"))
 listener.listen()
-with desk_at(Path(sys.argv[1])) as desk:
-    desk.view.start()
-    desk.view.refresh()
-    print(desk.run(sys.argv[2]))
+with workspace_at(Path(sys.argv[1])) as workspace:
+    workspace.view.start()
+    workspace.view.refresh()
+    print(workspace.run(sys.argv[2]))
     (home / ".config/tool").write_text("newer\\n")
-    desk.view.refresh()
-    print(desk.run("cat .config/tool; ls -A .ssh; cat .netrc".replace(" .", f" {home}/.")))
+    workspace.view.refresh()
+    print(workspace.run("cat .config/tool; ls -A .ssh; cat .netrc".replace(" .", f" {home}/.")))
 for folder in (home, home / ".npm", *mounts, home / ".config"):
     assert not (folder / "own").exists()
 """
@@ -273,13 +283,14 @@ TEMPORARY = """
 import subprocess, sys
 from dataclasses import replace
 from pathlib import Path
-from view_desk import desk_at
+from sandbox_workspace import workspace_at
 scratch = Path(sys.argv[1], "scratch")
 (scratch / "mounted").mkdir(parents=True)
 (scratch / "a.txt").write_text("outside")
 subprocess.run(["mount", "-t", "tmpfs", "none", str(scratch / "mounted")], check=True)
-with desk_at(scratch / "deep", scratch=[scratch]) as desk:
-    print(desk.run(f"cd {scratch}; ls -A; echo mine > a.txt && cat a.txt deep/home/project/a.txt"))
+with workspace_at(scratch / "deep", scratch=[scratch]) as workspace:
+    command = "ls -A; echo mine > a.txt && cat a.txt deep/home/project/a.txt"
+    print(workspace.run(f"cd {scratch}; {command}"))
 print((scratch / "a.txt").read_text())
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from view_desk import desk_at
+from sandbox_workspace import workspace_at
 
 from oh_daemon.features.sandbox.mounts import cache_places
 from oh_daemon.features.sandbox.storage import sweep
@@ -18,21 +18,27 @@ def test_what_is_cached_in_a_view_is_there_in_the_next_and_not_in_the_users_own(
         folder.mkdir(parents=True)
     npm.touch(0o755)
     (own / "mine").write_text("mine\n")
-    with desk_at(tmp_path) as desk:
-        output = desk.run(f"cd {desk.home}; cat .cargo/registry/mine; echo x > .cargo/registry/new")
+    with workspace_at(tmp_path) as workspace:
+        output = workspace.run(
+            f"cd {workspace.home}; cat .cargo/registry/mine; echo x > .cargo/registry/new"
+        )
         assert output == "mine\n"
-        desk.run(f"mkdir -p {desk.home}/.npm/a; echo y > {desk.home}/.npm/a/b; echo z > ~/../z")
-        sweep(desk.home / "state/views")
-        with desk_at(tmp_path, "two") as other_desk:
-            see = f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; echo 2 > .cargo/registry/2nd"
-            assert other_desk.run(see) == "mine\nx\ny\n"
-        assert desk.run(f"ls -1 {desk.home}/.cargo/registry") == "mine\nnew\n"
-    with desk_at(tmp_path, "three") as desk:
-        assert desk.run(f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; ls .npm") == (
+        workspace.run(
+            f"mkdir -p {workspace.home}/.npm/a; echo y > {workspace.home}/.npm/a/b; echo z > ~/../z"
+        )
+        sweep(workspace.home / "state/views")
+        with workspace_at(tmp_path, "two") as other_workspace:
+            see = (
+                f"cd {workspace.home}; cat .cargo/registry/* .npm/a/b; echo 2 > .cargo/registry/2nd"
+            )
+            assert other_workspace.run(see) == "mine\nx\ny\n"
+        assert workspace.run(f"ls -1 {workspace.home}/.cargo/registry") == "mine\nnew\n"
+    with workspace_at(tmp_path, "three") as workspace:
+        assert workspace.run(f"cd {workspace.home}; cat .cargo/registry/* .npm/a/b; ls .npm") == (
             "mine\nx\ny\na\n"
         )
         assert [path.name for path in own.iterdir()] == ["mine"]
-        assert not (desk.home / ".npm").exists()
+        assert not (workspace.home / ".npm").exists()
 
 
 def test_the_places_follow_the_users_variables(tmp_path: Path) -> None:

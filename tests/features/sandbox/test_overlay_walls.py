@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from view_desk import Desk, desk_at
+from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.sandbox import entry
@@ -26,20 +26,20 @@ TARGETS = ("/run", "/proc", "/dev/shm")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_at(tmp_path) as desk:
-        yield desk
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with workspace_at(tmp_path) as workspace:
+        yield workspace
 
 
-def mounts(desk: Desk) -> list[str]:
+def mounts(workspace: Workspace) -> list[str]:
     """Return the mounts outside the project and the home folder, as commands see them."""
-    places = desk.run("cut -d' ' -f5 /proc/self/mountinfo").split()
-    return sorted(place for place in places if not place.startswith(str(desk.home)))
+    places = workspace.run("cut -d' ' -f5 /proc/self/mountinfo").split()
+    return sorted(place for place in places if not place.startswith(str(workspace.home)))
 
 
-def wait_in_background(desk: Desk, script: str) -> None:
-    (desk.project / "job.py").write_text(script)
-    desk.run("python3 job.py & until [ -e begun ]; do sleep 0.01; done")
+def wait_in_background(workspace: Workspace, script: str) -> None:
+    (workspace.project / "job.py").write_text(script)
+    workspace.run("python3 job.py & until [ -e begun ]; do sleep 0.01; done")
 
 
 SECRETS = {
@@ -55,36 +55,38 @@ SECRETS = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secret_that_comes_and_goes_mounts_and_unmounts_nothing_behind_a_link(
-    desk: Desk, secret: str, target: str
+    workspace: Workspace, secret: str, target: str
 ) -> None:
-    place = desk.home / SECRETS[secret]
+    place = workspace.home / SECRETS[secret]
     link = place.parents[1] if "link" in secret else place
     away = f"{target}/x" if "link" in secret else target
-    desk.run(f"mkdir -p {link.parent} /run/x/deep /dev/shm/x/deep; ln -s /dev/shm {link}")
-    before = mounts(desk)
+    workspace.run(f"mkdir -p {link.parent} /run/x/deep /dev/shm/x/deep; ln -s /dev/shm {link}")
+    before = mounts(workspace)
     for step in (f"ln -sfn {away} {link}", f"rm -f {link}; ln -s {away} {link}", "true"):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("TOKEN=S3CR3T\n")
-        desk.view.refresh()
-        assert mounts(desk) == before
-        desk.run(step)
+        workspace.view.refresh()
+        assert mounts(workspace) == before
+        workspace.run(step)
         place.unlink()
-        desk.view.refresh()
-        assert mounts(desk) == before
+        workspace.view.refresh()
+        assert mounts(workspace) == before
 
 
 @pytest.mark.parametrize("name", [".netrc", ".ssh/id_rsa", ".config/gh/hosts.yml", ".docker/a"])
 @pytest.mark.parametrize("before", ["true", "mkdir -p {0}; rm -rf {0}", "touch {0}; rm -rf {1}"])
 def test_secret_of_the_table_that_comes_later_is_never_seen(
-    desk: Desk, name: str, before: str
+    workspace: Workspace, name: str, before: str
 ) -> None:
-    secret = desk.home / name
-    desk.run(f"mkdir -p {secret.parent}; {before.format(secret, desk.home / Path(name).parts[0])}")
+    secret = workspace.home / name
+    workspace.run(
+        f"mkdir -p {secret.parent}; {before.format(secret, workspace.home / Path(name).parts[0])}"
+    )
     secret.parent.mkdir(parents=True, exist_ok=True)
     secret.write_text("TOKEN=S3CR3T\n")
     for _ in range(2):
-        assert desk.run(f"grep -rs S3CR3T --exclude-dir=state {desk.home}") == ""
-        desk.view.refresh()
+        assert workspace.run(f"grep -rs S3CR3T --exclude-dir=state {workspace.home}") == ""
+        workspace.view.refresh()
 
 
 RACE = """
@@ -108,28 +110,30 @@ APPEAR: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("n_looks", [20, pytest.param(200, marks=pytest.mark.full)])
 @pytest.mark.parametrize("how", APPEAR)
 def test_name_that_a_job_exchanges_mounts_and_unmounts_nothing_behind_it(
-    desk: Desk, how: str, n_looks: int
+    workspace: Workspace, how: str, n_looks: int
 ) -> None:
-    place = desk.project / "late.pem"
-    wait_in_background(desk, RACE.format(name="late.pem", target="/run"))
-    before = mounts(desk)
+    place = workspace.project / "late.pem"
+    wait_in_background(workspace, RACE.format(name="late.pem", target="/run"))
+    before = mounts(workspace)
     for number in range(n_looks):
         if number == 0 or how != "once":
             APPEAR[how](place)
-        desk.view.refresh()
-        assert mounts(desk) == before
-        assert desk.run("ls -A /run") == ""
-    desk.run("touch stop; wait")
+        workspace.view.refresh()
+        assert mounts(workspace) == before
+        assert workspace.run("ls -A /run") == ""
+    workspace.run("touch stop; wait")
 
 
 @pytest.mark.parametrize("moved", ["the folder of all sandboxes", "a folder above a layer"])
-def test_what_was_mounted_at_the_start_cannot_be_moved_away(desk: Desk, moved: str) -> None:
-    place = desk.home / ("state/views/one" if "views" in moved else "project")
-    told = desk.run(f"mv {place} {place}-moved 2>&1; mkdir -p {place}; ls -A {place}")
+def test_what_was_mounted_at_the_start_cannot_be_moved_away(
+    workspace: Workspace, moved: str
+) -> None:
+    place = workspace.home / ("state/views/one" if "views" in moved else "project")
+    told = workspace.run(f"mv {place} {place}-moved 2>&1; mkdir -p {place}; ls -A {place}")
     assert "cannot move" in told
-    (desk.project / "late.pem").write_text("TOKEN=S3CR3T\n")
-    desk.view.refresh()
-    assert desk.run("cat late.pem") == ""
+    (workspace.project / "late.pem").write_text("TOKEN=S3CR3T\n")
+    workspace.view.refresh()
+    assert workspace.run("cat late.pem") == ""
 
 
 SEIZE = """
@@ -146,11 +150,13 @@ for pid in sys.argv[1:]:
 """
 
 
-def test_process_1_cannot_be_traced_and_has_nothing_that_commands_can_open(desk: Desk) -> None:
-    (desk.project / "seize.py").write_text(SEIZE)
-    assert desk.run("python3 seize.py 1") == "1 refused\n"
-    for descriptor in Path(f"/proc/{desk.root}/fdinfo").iterdir():
-        place = Path(f"/proc/{desk.root}/fd/{descriptor.name}")
+def test_process_1_cannot_be_traced_and_has_nothing_that_commands_can_open(
+    workspace: Workspace,
+) -> None:
+    (workspace.project / "seize.py").write_text(SEIZE)
+    assert workspace.run("python3 seize.py 1") == "1 refused\n"
+    for descriptor in Path(f"/proc/{workspace.root}/fdinfo").iterdir():
+        place = Path(f"/proc/{workspace.root}/fd/{descriptor.name}")
         if os.access(place.parent, os.R_OK) and stat.S_ISREG(place.stat().st_mode):
             assert int(descriptor.read_text().split()[3], 8) & os.O_ACCMODE == os.O_RDONLY
 
@@ -195,42 +201,44 @@ def test_forged_report_changes_nothing_for_the_next_command(
         spawner.close()
 
 
-def test_pipe_outside_of_the_layers_cannot_be_written_to(desk: Desk, tmp_path: Path) -> None:
-    outside, inside = tmp_path / "pipe", desk.project / "pipe"
+def test_pipe_outside_of_the_layers_cannot_be_written_to(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    outside, inside = tmp_path / "pipe", workspace.project / "pipe"
     os.mkfifo(outside)
     reading = os.open(outside, os.O_RDWR | os.O_NONBLOCK)
-    assert "Permission denied" in desk.run(f"timeout 5 sh -c 'echo x > {outside}' 2>&1")
+    assert "Permission denied" in workspace.run(f"timeout 5 sh -c 'echo x > {outside}' 2>&1")
     with pytest.raises(BlockingIOError):
         os.read(reading, 1)
     os.close(reading)
-    told = desk.run(f"mkfifo {inside}; cat {inside} & echo x > {inside}; wait $!; mkdir a b")
+    told = workspace.run(f"mkfifo {inside}; cat {inside} & echo x > {inside}; wait $!; mkdir a b")
     assert told.startswith("x\n")
-    assert desk.run("echo y > a/y; mv a/y b/; ln b/y a/; cat a/y > /dev/stdout") == "y\n"
+    assert workspace.run("echo y > a/y; mv a/y b/; ln b/y a/; cat a/y > /dev/stdout") == "y\n"
 
 
 ABOUT = "grep -E '^(Seccomp|NoNewPrivs|CapBnd|CapEff):' /proc/self/status; exec python3 seize.py"
 
 
-def test_program_that_joins_is_confined_and_cannot_be_traced(desk: Desk) -> None:
-    (desk.project / "seize.py").write_text(SEIZE)
-    desk.run("sleep 1000 & echo $! > pid")
-    pid = desk.run("cat pid").strip()
-    desk.view.start()
-    running = holder(desk.home / "state/views/one")
+def test_program_that_joins_is_confined_and_cannot_be_traced(workspace: Workspace) -> None:
+    (workspace.project / "seize.py").write_text(SEIZE)
+    workspace.run("sleep 1000 & echo $! > pid")
+    pid = workspace.run("cat pid").strip()
+    workspace.view.start()
+    running = holder(workspace.home / "state/views/one")
     assert running is not None
     root, writable = running
     with ExitStack() as stack:
-        joined = entry.join_words(root, str(desk.project), writable)
+        joined = entry.join_words(root, str(workspace.project), writable)
         out = output_file(stack)
         argv = [*joined, "sh", "-c", f"touch joined; sleep 1000 & echo $!; {ABOUT} {pid} 1"]
         env = clean_env(os.environ)
-        process = desk.host.spawn(argv, cwd=Path("/"), env=env, fds=[None, out, out])
+        process = workspace.host.spawn(argv, cwd=Path("/"), env=env, fds=[None, out, out])
         assert process.wait(60) == 0
         theirs, *status = written_to(out).decode().splitlines()
     zero = f"{0:016x}"
     facts = [f"CapEff:\t{zero}", f"CapBnd:\t{zero}", "NoNewPrivs:\t1", "Seccomp:\t2"]
     assert status == [*facts, f"{pid} refused", "1 refused"]
-    assert desk.run(f"ls joined; python3 seize.py {theirs}; kill {theirs}").startswith(
+    assert workspace.run(f"ls joined; python3 seize.py {theirs}; kill {theirs}").startswith(
         f"joined\n{theirs} refused\n"
     )
 
@@ -281,29 +289,29 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 def test_exposed_secret_cannot_be_read_by_programs_of_earlier_commands(
-    desk: Desk, use: str
+    workspace: Workspace, use: str
 ) -> None:
     spy = "export PATH=$PWD:$PATH BASH_ENV=$PWD/x; sleep() { env > notes; }; export -f sleep"
-    desk.run(f"{spy}; mkdir deep; cd deep")
-    desk.run("cd ..")
-    wait_in_background(desk, SPY)
-    desk.view.start()
-    name, shell = desk.shells.open_apart("main")
+    workspace.run(f"{spy}; mkdir deep; cd deep")
+    workspace.run("cd ..")
+    wait_in_background(workspace, SPY)
+    workspace.view.start()
+    name, shell = workspace.shells.open_apart("main")
     shell.begin(USES[use], variables=TOKEN)
     outcome = shell.wait(timeout_s=60, cancel=CancelToken())
     assert (outcome.exit_code, outcome.output.head) == (0, "6\n")
-    assert desk.run("touch stop; wait; ls found 2>&1").endswith("No such file or directory\n")
-    assert desk.run("grep -s S3CR3T notes") == ""
-    apart = desk.shells.existing(name).run(ABOUT_APART, timeout_s=60, cancel=CancelToken())
+    assert workspace.run("touch stop; wait; ls found 2>&1").endswith("No such file or directory\n")
+    assert workspace.run("grep -s S3CR3T notes") == ""
+    apart = workspace.shells.existing(name).run(ABOUT_APART, timeout_s=60, cancel=CancelToken())
     told = apart.output.head
     assert int(told.split()[0]) < 8
     assert "Read-only file system" in told
     assert f"CapBnd:\t{0:016x}\nSeccomp:\t2\n0\n" in told
 
 
-def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(desk: Desk) -> None:
-    desk.run("true")
-    _, shell = desk.shells.open_apart("main")
+def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(workspace: Workspace) -> None:
+    workspace.run("true")
+    _, shell = workspace.shells.open_apart("main")
     begun = threading.Event()
     job = "sleep 1000 & echo begun; sleep 1000; echo not reached"
     shell.begin(job, lambda _text: begun.set(), variables=TOKEN)

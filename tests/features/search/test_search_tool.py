@@ -26,7 +26,7 @@ from oh_daemon.workspace.paths import Folders
 
 
 @dataclass
-class Desk:
+class Workspace:
     root: Path
     folders: Folders
     editor: ScriptedEditor
@@ -46,14 +46,14 @@ class Desk:
         return path
 
 
-def make_desk(spawner: Spawner, *roots: Path) -> Desk:
+def make_workspace(spawner: Spawner, *roots: Path) -> Workspace:
     for root in roots:
         root.mkdir(exist_ok=True)
     folders, editor = Folders(roots), ScriptedEditor()
     history = EditHistory(folders, MemoryBlobs())
     documents = Documents(folders, editor, history, PathLocks())
     tools = search_tools(documents, folders, spawner)
-    return Desk(roots[0], folders, editor, {tool.spec.name: tool for tool in tools})
+    return Workspace(roots[0], folders, editor, {tool.spec.name: tool for tool in tools})
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +63,14 @@ def spawner() -> Generator[Spawner]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, spawner: Spawner) -> Desk:
-    return make_desk(spawner, tmp_path / "work")
+def workspace(tmp_path: Path, spawner: Spawner) -> Workspace:
+    return make_workspace(spawner, tmp_path / "work")
 
 
 @pytest.fixture
-def git_desk(desk: Desk) -> Desk:
-    git(desk.root, "init")
-    return desk
+def git_workspace(workspace: Workspace) -> Workspace:
+    git(workspace.root, "init")
+    return workspace
 
 
 def git(folder: Path, *args: str) -> None:
@@ -78,90 +78,95 @@ def git(folder: Path, *args: str) -> None:
     subprocess.run(("git", *identity, *args), cwd=folder, check=True, capture_output=True)
 
 
-def test_grep_shows_lines_by_file_with_numbers_and_context(desk: Desk) -> None:
-    desk.write("src/a.py", "one\ntwo\nthree\nfour\nfive\ntwo\n")
-    desk.write("b.txt", "two\r\nx")
-    assert desk.ask("grep", pattern="^two$") == (
+def test_grep_shows_lines_by_file_with_numbers_and_context(workspace: Workspace) -> None:
+    workspace.write("src/a.py", "one\ntwo\nthree\nfour\nfive\ntwo\n")
+    workspace.write("b.txt", "two\r\nx")
+    assert workspace.ask("grep", pattern="^two$") == (
         "3 matching lines in 2 of 2 files\nb.txt\n1:two\n\nsrc/a.py\n2:two\n6:two\n"
     )
-    assert desk.ask("grep", pattern="two", path="src", context=1) == (
+    assert workspace.ask("grep", pattern="two", path="src", context=1) == (
         "2 matching lines in 1 of 1 file\nsrc/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:two\n"
     )
 
 
-def test_grep_names_files_or_counts_lines(desk: Desk) -> None:
-    desk.write("a.py", "Two two\ntwo\n")
-    desk.write("b.ts", "TWO\n")
-    desk.write("c.md", "two\n")
-    assert desk.ask("grep", pattern="^TWO", mode="files", ignore_case=True, glob="*.{py,ts}") == (
-        "3 matching lines in 2 of 2 files\na.py\nb.ts"
-    )
-    assert desk.ask("grep", pattern="^two", mode="count") == (
+def test_grep_names_files_or_counts_lines(workspace: Workspace) -> None:
+    workspace.write("a.py", "Two two\ntwo\n")
+    workspace.write("b.ts", "TWO\n")
+    workspace.write("c.md", "two\n")
+    assert workspace.ask(
+        "grep", pattern="^TWO", mode="files", ignore_case=True, glob="*.{py,ts}"
+    ) == ("3 matching lines in 2 of 2 files\na.py\nb.ts")
+    assert workspace.ask("grep", pattern="^two", mode="count") == (
         "2 matching lines in 2 of 3 files\na.py: 1\nc.md: 1"
     )
 
 
-def test_a_pattern_with_a_line_end_matches_across_lines(desk: Desk) -> None:
-    desk.write("a.py", "class A:\n    x = 1\nclass B:\n    y = 2\n")
-    desk.write("b.py", "class A:\r\n    x = 3\r\nend\r\n")
+def test_a_pattern_with_a_line_end_matches_across_lines(workspace: Workspace) -> None:
+    workspace.write("a.py", "class A:\n    x = 1\nclass B:\n    y = 2\n")
+    workspace.write("b.py", "class A:\r\n    x = 3\r\nend\r\n")
     across = r"^class A:\n +x = \d$"
-    assert desk.ask("grep", pattern=across) == (
+    assert workspace.ask("grep", pattern=across) == (
         "4 matching lines in 2 of 2 files\na.py\n1:class A:\n2:    x = 1\n\n"
         "b.py\n1:class A:\n2:    x = 3\n"
     )
-    assert desk.ask("grep", pattern="1\nclass B:\n", mode="count") == (
+    assert workspace.ask("grep", pattern="1\nclass B:\n", mode="count") == (
         "2 matching lines in 1 of 2 files\na.py: 2"
     )
-    assert desk.ask("grep", pattern=r"(?s:A:.*end)", mode="files") == (
+    assert workspace.ask("grep", pattern=r"(?s:A:.*end)", mode="files") == (
         "3 matching lines in 1 of 2 files\nb.py"
     )
-    assert desk.ask("grep", pattern=r"y[^\n]*$", mode="count").endswith("a.py: 1")
+    assert workspace.ask("grep", pattern=r"y[^\n]*$", mode="count").endswith("a.py: 1")
 
 
-def test_grep_finds_what_the_user_sees_and_not_what_the_disk_has(desk: Desk) -> None:
-    path = desk.write("a.py", "saved\n")
-    desk.editor.open(path)
-    desk.editor.type(path, "x\ntyped\n")
-    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
-    assert "a.py (unsaved text)\n2:typed" in desk.ask("grep", pattern="typed")
+def test_grep_finds_what_the_user_sees_and_not_what_the_disk_has(workspace: Workspace) -> None:
+    path = workspace.write("a.py", "saved\n")
+    workspace.editor.open(path)
+    workspace.editor.type(path, "x\ntyped\n")
+    assert workspace.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
+    assert "a.py (unsaved text)\n2:typed" in workspace.ask("grep", pattern="typed")
 
 
-def test_grep_and_glob_know_a_file_that_is_only_in_the_editor(desk: Desk) -> None:
-    desk.editor.open(desk.root / "new.py", "fresh\n")
-    desk.editor.open(desk.root.parent / "outside.py", "fresh\n")
-    assert "1 of 1 file\nnew.py (unsaved text)\n1:fresh" in desk.ask("grep", pattern="fresh")
-    assert desk.ask("glob", pattern="*.py") == "1 file\nnew.py"
+def test_grep_and_glob_know_a_file_that_is_only_in_the_editor(workspace: Workspace) -> None:
+    workspace.editor.open(workspace.root / "new.py", "fresh\n")
+    workspace.editor.open(workspace.root.parent / "outside.py", "fresh\n")
+    assert "1 of 1 file\nnew.py (unsaved text)\n1:fresh" in workspace.ask("grep", pattern="fresh")
+    assert workspace.ask("glob", pattern="*.py") == "1 file\nnew.py"
 
 
-def test_an_emptied_buffer_hides_the_text_on_disk(desk: Desk) -> None:
-    path = desk.write("a.py", "saved\n")
-    desk.editor.open(path, "")
-    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
+def test_an_emptied_buffer_hides_the_text_on_disk(workspace: Workspace) -> None:
+    path = workspace.write("a.py", "saved\n")
+    workspace.editor.open(path, "")
+    assert workspace.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
 
 
-def test_what_git_ignores_is_left_out_until_it_is_named(git_desk: Desk) -> None:
-    git_desk.write(".gitignore", "build/\n*.log\n")
-    git_desk.write("a.py", "x\n")
-    git_desk.write("build/out.py", "x\n")
-    git_desk.write("tracked.log", "x\n")
-    git(git_desk.root, "add", "-f", "tracked.log")
-    assert desk_names(git_desk) == [".gitignore", "a.py", "tracked.log"]
-    assert desk_names(git_desk, path="build") == ["build/out.py"]
+def test_what_git_ignores_is_left_out_until_it_is_named(git_workspace: Workspace) -> None:
+    git_workspace.write(".gitignore", "build/\n*.log\n")
+    git_workspace.write("a.py", "x\n")
+    git_workspace.write("build/out.py", "x\n")
+    git_workspace.write("tracked.log", "x\n")
+    git(git_workspace.root, "add", "-f", "tracked.log")
+    assert workspace_names(git_workspace) == [".gitignore", "a.py", "tracked.log"]
+    assert workspace_names(git_workspace, path="build") == ["build/out.py"]
 
 
-def desk_names(desk: Desk, **args: Any) -> list[str]:
-    return desk.ask("glob", pattern="**", **args).splitlines()[1:]
+def workspace_names(workspace: Workspace, **args: Any) -> list[str]:
+    return workspace.ask("glob", pattern="**", **args).splitlines()[1:]
 
 
-def test_logs_of_conversations_are_no_files_of_the_project(desk: Desk) -> None:
-    desk.write(".openhands/conversations/41c207/events.jsonl", "x")
-    desk.write(".openhands/memory/notes.md", "x")
-    desk.write(".openhands/skills/release/SKILL.md", "x")
-    desk.write("docs/conversations/first.md", "x")
-    assert desk_names(desk) == [".openhands/skills/release/SKILL.md", "docs/conversations/first.md"]
+def test_logs_of_conversations_are_no_files_of_the_project(workspace: Workspace) -> None:
+    workspace.write(".openhands/conversations/41c207/events.jsonl", "x")
+    workspace.write(".openhands/memory/notes.md", "x")
+    workspace.write(".openhands/skills/release/SKILL.md", "x")
+    workspace.write("docs/conversations/first.md", "x")
+    assert workspace_names(workspace) == [
+        ".openhands/skills/release/SKILL.md",
+        "docs/conversations/first.md",
+    ]
 
 
-def test_files_of_nested_repositories_and_submodules_count(git_desk: Desk, tmp_path: Path) -> None:
+def test_files_of_nested_repositories_and_submodules_count(
+    git_workspace: Workspace, tmp_path: Path
+) -> None:
     origin = tmp_path / "origin"
     origin.mkdir()
     git(origin, "init")
@@ -169,38 +174,38 @@ def test_files_of_nested_repositories_and_submodules_count(git_desk: Desk, tmp_p
     git(origin, "add", ".")
     git(origin, "commit", "-m", "x")
     allow = ("-c", "protocol.file.allow=always")
-    git(git_desk.root, *allow, "submodule", "add", str(origin), "module")
-    git_desk.write("nested/n.py", "x")
-    git(git_desk.root / "nested", "init")
-    assert desk_names(git_desk) == [".gitmodules", "module/lib.c", "nested/n.py"]
-    git(git_desk.root, "submodule", "deinit", "-f", "module")
-    assert desk_names(git_desk) == [".gitmodules", "nested/n.py"]
+    git(git_workspace.root, *allow, "submodule", "add", str(origin), "module")
+    git_workspace.write("nested/n.py", "x")
+    git(git_workspace.root / "nested", "init")
+    assert workspace_names(git_workspace) == [".gitmodules", "module/lib.c", "nested/n.py"]
+    git(git_workspace.root, "submodule", "deinit", "-f", "module")
+    assert workspace_names(git_workspace) == [".gitmodules", "nested/n.py"]
 
 
-def test_a_deleted_file_and_strange_names_do_no_harm(git_desk: Desk) -> None:
+def test_a_deleted_file_and_strange_names_do_no_harm(git_workspace: Workspace) -> None:
     for name in ("gone.py", "new\nline.py", "ä 😀.py"):
-        git_desk.write(name, "x\n")
-    (git_desk.root / b"\xff.py".decode("utf-8", "surrogateescape")).write_text("x\n")
-    git(git_desk.root, "add", "gone.py")
-    (git_desk.root / "gone.py").unlink()
-    assert desk_names(git_desk) == ["new\\nline.py", "ä 😀.py", "\\udcff.py"]
-    assert "3 matching lines in 3 of 3 files" in git_desk.ask("grep", pattern="x")
+        git_workspace.write(name, "x\n")
+    (git_workspace.root / b"\xff.py".decode("utf-8", "surrogateescape")).write_text("x\n")
+    git(git_workspace.root, "add", "gone.py")
+    (git_workspace.root / "gone.py").unlink()
+    assert workspace_names(git_workspace) == ["new\\nline.py", "ä 😀.py", "\\udcff.py"]
+    assert "3 matching lines in 3 of 3 files" in git_workspace.ask("grep", pattern="x")
 
 
-def test_a_repository_cannot_make_the_listing_run_its_programs(git_desk: Desk) -> None:
-    marker = git_desk.root.parent / "ran"
-    git(git_desk.root, "config", "core.fsmonitor", f"touch {marker}; false")
-    git_desk.write("a.py", "x")
-    assert desk_names(git_desk) == ["a.py"]
+def test_a_repository_cannot_make_the_listing_run_its_programs(git_workspace: Workspace) -> None:
+    marker = git_workspace.root.parent / "ran"
+    git(git_workspace.root, "config", "core.fsmonitor", f"touch {marker}; false")
+    git_workspace.write("a.py", "x")
+    assert workspace_names(git_workspace) == ["a.py"]
     assert not marker.exists()
 
 
-def test_a_pattern_that_never_ends_stops_in_time(desk: Desk) -> None:
-    desk.write("a.txt", "x" * 5000 + "\ny\n")
-    desk.write("b.txt", "found xxy\n")
+def test_a_pattern_that_never_ends_stops_in_time(workspace: Workspace) -> None:
+    workspace.write("a.txt", "x" * 5000 + "\ny\n")
+    workspace.write("b.txt", "found xxy\n")
     job = {
         "pattern": "(x+x+)+y", "ignore_case": False, "texts": {}, "context": 0, "limit": 9,
-        "paths": [str(desk.root / "b.txt"), str(desk.root / "a.txt")], "timeout_s": 2,
+        "paths": [str(workspace.root / "b.txt"), str(workspace.root / "a.txt")], "timeout_s": 2,
     }  # fmt: skip
     search_result = search(job)
     assert search_result["late"]
@@ -208,122 +213,125 @@ def test_a_pattern_that_never_ends_stops_in_time(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "*a", "a{99999999999999}", "(?P<x>a)(?P<x>b)"])
-def test_a_pattern_that_is_none_is_said_with_its_fault(desk: Desk, pattern: str) -> None:
+def test_a_pattern_that_is_none_is_said_with_its_fault(workspace: Workspace, pattern: str) -> None:
     with pytest.raises(ToolError, match="is not a Python regular expression"):
-        desk.ask("grep", pattern=pattern)
+        workspace.ask("grep", pattern=pattern)
 
 
-def test_a_cancelled_search_ends_at_once(desk: Desk) -> None:
-    desk.write("a.txt", "x" * 5000 + "\ny\n")
+def test_a_cancelled_search_ends_at_once(workspace: Workspace) -> None:
+    workspace.write("a.txt", "x" * 5000 + "\ny\n")
     cancel = CancelToken()
     timer = threading.Timer(0.3, cancel.cancel)
     timer.start()
     with pytest.raises(Cancelled):
-        desk.ask("grep", cancel, pattern="(x+x+)+y")
+        workspace.ask("grep", cancel, pattern="(x+x+)+y")
     timer.join()
 
 
-def test_binary_and_huge_files_are_skipped_and_said(desk: Desk) -> None:
-    desk.write("a.bin", b"x\0x")
-    desk.write("latin.txt", "é x\n".encode("latin-1"))
-    desk.write("wide.txt", "\ufeffwide x\r\n".encode("utf-16-le"))
-    with desk.write("huge.log").open("wb") as file:
+def test_binary_and_huge_files_are_skipped_and_said(workspace: Workspace) -> None:
+    workspace.write("a.bin", b"x\0x")
+    workspace.write("latin.txt", "é x\n".encode("latin-1"))
+    workspace.write("wide.txt", "\ufeffwide x\r\n".encode("utf-16-le"))
+    with workspace.write("huge.log").open("wb") as file:
         file.truncate(5 << 30)
-    answer = desk.ask("grep", pattern="x$")
+    answer = workspace.ask("grep", pattern="x$")
     assert "[1 binary files skipped]" in answer
-    assert f"[1 files skipped for their size: {desk.root}/huge.log; use grep" in answer
+    assert f"[1 files skipped for their size: {workspace.root}/huge.log; use grep" in answer
     assert "latin.txt\n1:\ufffd x\n" in answer
     assert "wide.txt\n1:wide x\n" in answer
 
 
-def test_what_was_cut_is_said_with_the_true_numbers(desk: Desk) -> None:
-    desk.write("a.py", "x\n" * 150)
-    desk.write("b.py", "x\n" * 5)
-    answer = desk.ask("grep", pattern="x")
+def test_what_was_cut_is_said_with_the_true_numbers(workspace: Workspace) -> None:
+    workspace.write("a.py", "x\n" * 150)
+    workspace.write("b.py", "x\n" * 5)
+    answer = workspace.ask("grep", pattern="x")
     assert answer.startswith("155 matching lines in 2 of 2 files\n[only 100 of 155 matching lines")
     assert answer.count(":x") == 100
-    assert "[only 1 of 2 files are shown" in desk.ask("grep", pattern="x", mode="files", limit=1)
-    desk.write("long.js", "a" * 10_000 + "needle" + "b" * 10_000)
-    assert "needle" in (line := desk.ask("grep", pattern="needle"))
+    assert "[only 1 of 2 files are shown" in workspace.ask(
+        "grep", pattern="x", mode="files", limit=1
+    )
+    workspace.write("long.js", "a" * 10_000 + "needle" + "b" * 10_000)
+    assert "needle" in (line := workspace.ask("grep", pattern="needle"))
     assert "[19,606 characters of this line cut]" in line
-    desk.write("wide.js", ("needle" + "b" * 390 + "\n") * 500)
-    answer = desk.ask("grep", pattern="needle", limit=1000)
+    workspace.write("wide.js", ("needle" + "b" * 390 + "\n") * 500)
+    answer = workspace.ask("grep", pattern="needle", limit=1000)
     assert len(answer.encode()) <= 32 << 10
     assert "[the result is cut here" in answer
 
 
-def test_glob_says_how_many_files_are_not_shown(desk: Desk) -> None:
+def test_glob_says_how_many_files_are_not_shown(workspace: Workspace) -> None:
     for number in range(410):
-        desk.write(f"{number:03}.txt")
-    answer = desk.ask("glob", pattern="*.txt")
+        workspace.write(f"{number:03}.txt")
+    answer = workspace.ask("glob", pattern="*.txt")
     assert answer.startswith("410 files\n[only 400 of 410 files are shown")
     assert answer.endswith("399.txt")
 
 
-def test_secrets_are_neither_searched_nor_named_as_a_path(desk: Desk) -> None:
-    desk.write(".env", "KEY=1\n")
-    desk.write("sub/server.pem", "KEY=1\n")
-    desk.write(".env.example", "KEY=\n")
-    (desk.root / "plain").symlink_to(".env")
-    assert desk.ask("grep", pattern="KEY") == (
+def test_secrets_are_neither_searched_nor_named_as_a_path(workspace: Workspace) -> None:
+    workspace.write(".env", "KEY=1\n")
+    workspace.write("sub/server.pem", "KEY=1\n")
+    workspace.write(".env.example", "KEY=\n")
+    (workspace.root / "plain").symlink_to(".env")
+    assert workspace.ask("grep", pattern="KEY") == (
         "1 matching line in 1 of 1 file\n"
         "[2 files that may hold secrets were left out: .env, sub/server.pem]\n"
         ".env.example\n1:KEY=\n"
     )
     for name in (".env", "plain"):
         with pytest.raises(ToolError, match="which asks the user"):
-            desk.ask("grep", pattern="KEY", path=name)
+            workspace.ask("grep", pattern="KEY", path=name)
 
 
 @pytest.mark.parametrize("tool", ["grep", "glob", "list"])
 @pytest.mark.parametrize("path", ["..", "/etc", "out", ".git", "~", "none"])
-def test_a_search_stays_inside(desk: Desk, tool: str, path: str) -> None:
-    (desk.root / "out").symlink_to("/etc")
+def test_a_search_stays_inside(workspace: Workspace, tool: str, path: str) -> None:
+    (workspace.root / "out").symlink_to("/etc")
     args: dict[str, Any] = {"path": path} | ({} if tool == "list" else {"pattern": "root"})
     with pytest.raises(ToolError):
-        desk.ask(tool, **args)
+        workspace.ask(tool, **args)
 
 
-def test_links_are_not_followed(desk: Desk) -> None:
-    desk.write("../secret/s.txt", "secret\n")
-    (desk.root / "folder").symlink_to("../secret")
-    (desk.root / "file").symlink_to("../secret/s.txt")
-    assert desk.ask("grep", pattern="secret") == "0 matching lines in 0 of 0 files"
-    assert "folder@ (link)" in desk.ask("list")
+def test_links_are_not_followed(workspace: Workspace) -> None:
+    workspace.write("../secret/s.txt", "secret\n")
+    (workspace.root / "folder").symlink_to("../secret")
+    (workspace.root / "file").symlink_to("../secret/s.txt")
+    assert workspace.ask("grep", pattern="secret") == "0 matching lines in 0 of 0 files"
+    assert "folder@ (link)" in workspace.ask("list")
     job = {
         "pattern": "secret", "ignore_case": False, "texts": {}, "context": 0, "limit": 9,
-        "paths": [str(desk.root / "folder" / "s.txt"), str(desk.root / "file")], "timeout_s": 60,
+        "paths": [str(workspace.root / "folder" / "s.txt"), str(workspace.root / "file")],
+        "timeout_s": 60,
     }  # fmt: skip
     assert search(job)["files"] == []
 
 
-def test_list_goes_as_deep_as_asked_and_names_what_is_ignored(git_desk: Desk) -> None:
-    git_desk.write(".gitignore", "dist/\n")
-    git_desk.write("dist/x.js")
-    git_desk.write("src/deep/er/a.py")
-    git_desk.write("src/b.py")
-    git(git_desk.root, "add", ".")
-    assert desk_lines(git_desk) == [
-        f"{git_desk.root}/", "  .git/ (ignored or empty)", "  .gitignore",
+def test_list_goes_as_deep_as_asked_and_names_what_is_ignored(git_workspace: Workspace) -> None:
+    git_workspace.write(".gitignore", "dist/\n")
+    git_workspace.write("dist/x.js")
+    git_workspace.write("src/deep/er/a.py")
+    git_workspace.write("src/b.py")
+    git(git_workspace.root, "add", ".")
+    assert workspace_lines(git_workspace) == [
+        f"{git_workspace.root}/", "  .git/ (ignored or empty)", "  .gitignore",
         "  dist/ (ignored or empty)", "  src/",
     ]  # fmt: skip
-    assert desk_lines(git_desk, path="src", depth=2) == [
-        f"{git_desk.root}/src/", "  b.py", "  deep/", "    er/",
+    assert workspace_lines(git_workspace, path="src", depth=2) == [
+        f"{git_workspace.root}/src/", "  b.py", "  deep/", "    er/",
     ]  # fmt: skip
     with pytest.raises(ToolError, match="is a file; view it"):
-        git_desk.ask("list", path="src/b.py")
+        git_workspace.ask("list", path="src/b.py")
 
 
-def desk_lines(desk: Desk, **args: Any) -> list[str]:
-    return desk.ask("list", **args).splitlines()
+def workspace_lines(workspace: Workspace, **args: Any) -> list[str]:
+    return workspace.ask("list", **args).splitlines()
 
 
 def test_all_open_folders_are_searched(tmp_path: Path, spawner: Spawner) -> None:
-    desk = make_desk(spawner, tmp_path / "one", tmp_path / "two")
-    desk.write("a.py", "x\n")
-    desk.write("../two/b.py", "x\n")
-    assert desk_names(desk) == ["a.py", str(tmp_path / "two/b.py")]
-    assert "2 matching lines in 2 of 2 files" in desk.ask("grep", pattern="x")
+    workspace = make_workspace(spawner, tmp_path / "one", tmp_path / "two")
+    workspace.write("a.py", "x\n")
+    workspace.write("../two/b.py", "x\n")
+    assert workspace_names(workspace) == ["a.py", str(tmp_path / "two/b.py")]
+    assert "2 matching lines in 2 of 2 files" in workspace.ask("grep", pattern="x")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from oh_daemon.frontends.serve.web_gate import PageGate, PageResponse, RequestHead, parse_public_url
 from oh_daemon.protocol.errors import InvalidParamsError
 
-GATE = PageGate(8123, "https://desk.example.net")
+GATE = PageGate(8123, "https://workspace.example.net")
 LINK = RequestHead("GET", GATE.link.removeprefix(GATE.public_url), "127.0.0.1:8123", None, "")
 COOKIE = f"other=1; oh={GATE.token}"
 PAGE = replace(LINK, target=f"/{GATE.room}/", cookies=COOKIE)
@@ -22,15 +22,19 @@ def test_the_link_sends_a_strict_cookie_that_no_other_server_here_gets() -> None
     assert (cookie["httponly"], cookie["samesite"], cookie["secure"]) == (True, "Strict", "")
     assert cookie["path"] == f"/{GATE.room}/"
     assert GATE.token not in answer.body
-    public = GATE.admit(replace(LINK, host="desk.example.net"))
+    public = GATE.admit(replace(LINK, host="workspace.example.net"))
     assert isinstance(public, PageResponse)
     assert "Secure" in public.headers["Set-Cookie"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8123", "localhost:8123", "desk.example.net"])
+@pytest.mark.parametrize("host", ["127.0.0.1:8123", "localhost:8123", "workspace.example.net"])
 def test_page_and_socket_are_there_under_our_own_names(host: str) -> None:
     assert GATE.admit(replace(PAGE, host=host)) == "page"
-    for origin in ("http://127.0.0.1:8123", "http://localhost:8123", "https://desk.example.net"):
+    for origin in (
+        "http://127.0.0.1:8123",
+        "http://localhost:8123",
+        "https://workspace.example.net",
+    ):
         assert GATE.admit(replace(SOCKET, host=host, origin=origin)) == "socket"
 
 
@@ -47,10 +51,15 @@ def test_page_and_socket_are_there_under_our_own_names(host: str) -> None:
         (replace(PAGE, target=f"/{GATE.room}/../etc/passwd"), 404),
         (replace(PAGE, method="POST"), 405),
         *((replace(LINK, host=host), 403) for host in ("evil.example:8123", "127.0.0.1", None)),
-        *((replace(PAGE, host=host), 403) for host in ("evil.example", "desk.example.net:1")),
+        *((replace(PAGE, host=host), 403) for host in ("evil.example", "workspace.example.net:1")),
         *(
             (replace(SOCKET, origin=origin), 403)
-            for origin in (None, "null", "http://127.0.0.1:3000", "https://desk.example.net.evil")
+            for origin in (
+                None,
+                "null",
+                "http://127.0.0.1:3000",
+                "https://workspace.example.net.evil",
+            )
         ),
     ],
 )
@@ -67,8 +76,11 @@ def test_the_secrets_are_in_no_text_of_the_gate() -> None:
 
 
 def test_a_public_address_is_an_encrypted_origin() -> None:
-    assert parse_public_url("https://Desk.Example.net:443/") == "https://desk.example.net"
-    assert parse_public_url("https://desk.example.net:8443") == "https://desk.example.net:8443"
+    assert parse_public_url("https://Workspace.Example.net:443/") == "https://workspace.example.net"
+    assert (
+        parse_public_url("https://workspace.example.net:8443")
+        == "https://workspace.example.net:8443"
+    )
     for wrong in (
         "http://a.b",
         "https://a.b/path",

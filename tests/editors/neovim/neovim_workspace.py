@@ -14,7 +14,7 @@ CODE = 'def add(a, b):\n    """Add two numbers."""\n    return a - b\n\n\nprint(
 
 
 @dataclass
-class Desk:
+class Workspace:
     """What one test works with."""
 
     project: Path
@@ -41,8 +41,8 @@ class Desk:
 
 
 @contextmanager
-def desk_in(folder: Path, daemon: Sequence[str] = DAEMON) -> Generator[Desk]:
-    """Make a desk in an empty folder; its editors end with it, and start this daemon."""
+def workspace_in(folder: Path, daemon: Sequence[str] = DAEMON) -> Generator[Workspace]:
+    """Make a workspace in an empty folder; its editors end with it, and start this daemon."""
     project, home = folder / "project", folder / "home"
     project.mkdir()
     home.mkdir()
@@ -70,4 +70,4 @@ def desk_in(folder: Path, daemon: Sequence[str] = DAEMON) -> Generator[Desk]:
             variables = {**environment, **(environ or {})}
             return stack.enter_context(Neovim(project, variables, options))
 
-        yield Desk(project, llm, environment, start)
+        yield Workspace(project, llm, environment, start)

@@ -26,7 +26,7 @@ from oh_daemon.system.spawner import Spawner
 
 
 @dataclass
-class Desk:
+class Workspace:
     """What a test works with."""
 
     project: Path
@@ -69,9 +69,9 @@ def bubblewrap() -> Path:
 
 
 @contextmanager
-def desk_at(
+def workspace_at(
     place: Path, name: str = "one", scratch: Sequence[Path] = (), program: Path | None = None
-) -> Generator[Desk]:
+) -> Generator[Workspace]:
     home = place / "home"
     project = home / "project"
     project.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def desk_at(
     )
     view = OverlaySandbox(host, ground, home / "state/views" / name)
     shells = Shells(host, project, os.environ, sandbox=view)
-    yield Desk(project, home, view, shells, host)
+    yield Workspace(project, home, view, shells, host)
     shells.close()
     view.close()
     host.close()
