@@ -77,7 +77,7 @@ def working_folders(
         raise InvalidStateError(
             f"conversation {state.conversation_id!r} works in {str(folders[0])!r}, but its log is "
             f"in {str(home)!r} now; "
-            + ("an isolated one cannot move" if moves else "with `conflict=True`, it works there")
+            + ("an isolated one cannot move" if moves else "with `moved=True`, it works there")
         )
     return [home, *folders[1:]], folders[0]
 

@@ -337,7 +337,7 @@ OF_SERVERS: dict[str, Break | Exits | Prints] = {
     "C15": refuse(-31002, "conversation/delete"),
     "C16": answer("conversation/update", within("conversation", put_fields(title="Another"))),
     "C17": answer("conversation/list", lambda result: result["conversations"].append({"id": "x"})),
-    "R1": answer("conversation/open", lambda result: result["events"][0].update(v=2)),
+    "R1": answer("conversation/open", lambda result: result["events"][0].update(v=3)),
     "R2": once_asked("approval/respond", lambda params: params.update(seq=params["seq"] - 5)),
     "R3": once_asked("approval/respond", put_fields(epoch="another")),
     "R4": answer("conversation/open", within("conversation", put_fields(status="idle"))),

@@ -63,7 +63,7 @@ class _Proxy(_Files):
 @contextmanager
 def proxy_of_user(folder: Path, requests: list[str]) -> Generator[dict[str, str]]:
     """Yield the variables that name a proxy, which notes what it is asked for."""
-    with serving(type("Proxy", (_Proxy,), {"folder": folder, "asked": requests})) as server:
+    with serving(type("Proxy", (_Proxy,), {"folder": folder, "requests": requests})) as server:
         url = f"http://ana:secret@127.0.0.1:{server.server_port}"
         names = ("http_proxy", "https_proxy")
         yield {**dict.fromkeys(names, url), "no_proxy": "127.0.0.1,localhost"}

@@ -264,7 +264,7 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
 
 /** The lines of a file have numbers and colours as in the editor. */
 function numbered(item: ToolItem, text: string): (string | HTMLElement)[] {
-  const uri = item.tool === "edit" && item.args.command === "overlay" ? item.locations[0]?.uri : undefined;
+  const uri = item.tool === "edit" && item.args.command === "view" ? item.locations[0]?.uri : undefined;
   if (uri === undefined) return [text];
   const rows = text.split("\n").map((row) => {
     const [, number, line = row] = /^ *(\d+)\t(.*)$/.exec(row) ?? [];

@@ -148,7 +148,7 @@ def settings_of(agent: Agent) -> Settings:
 def _servers_of(agent: Agent, around: ServerEnvironment) -> ServerPool:
     """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
     if agent.mcp_tokens is not None:
-        around = replace(around, keep=PrivateValues(agent.mcp_tokens))
+        around = replace(around, token_store=PrivateValues(agent.mcp_tokens))
     servers = ServerPool(run_on_loop, lambda: agent.mcp_servers, around)
     servers.wait_s = TIMEOUT_MAX
     return servers

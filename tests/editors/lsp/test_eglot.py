@@ -62,7 +62,7 @@ def test_a_task_with_approval_and_review_is_done_in_emacs(tmp_path: Path) -> Non
     assert "It is mended.\n\n- [calc.py](../../calc.py) +1 −1\n\n*completed" in chat
     assert chat.endswith("## You\n\nThanks"), chat
     assert "a + b" in workspace.file.read_text("utf-8")
-    assert "accepted" in review
+    assert "kept" in review
 
 
 def open_when(path: Path, gate: threading.Event) -> None:

@@ -52,7 +52,7 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(workspace: W
     assert editor.lua(_MARKS) == []
     editor.wait("(vim.b.oh_changes or {}).hunks == 1")
     editor.command("3")
-    editor.lua("require('oh.inline').decide('revert', false)")
+    editor.lua("require('oh.inline').decide('undo', false)")
     editor.wait("vim.fn.getline(3):find('a - b', 1, true)")
 
     workspace.script(call("edit", **FIX), say("Again."))

@@ -119,7 +119,7 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(
 def test_only_values_that_fit_are_completed(workspace: Workspace) -> None:
     complete = "return vim.fn.getcompletion(..., 'cmdline')"
     editor = workspace.start()
-    assert editor.lua(complete, "Oh app") == ["approval", "approve"]
+    assert editor.lua(complete, "Oh app") == ["apply", "approval", "approve"]
     assert editor.lua(complete, "Oh approve ") == [
         *("?", "all", "conversation", "edits", "folder", "once")
     ]

@@ -60,7 +60,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
 
     await vscode.panel.locator(".row").first.focus()
     await press("Delete")
-    await expect(vscode.panel.get_by_role("button", name="Persist")).to_be_focused()
+    await expect(vscode.panel.get_by_role("button", name="Keep")).to_be_focused()
     await press("Escape")
     await expect(vscode.panel.locator(".row").first).to_be_focused()
     await press("Delete")

@@ -135,10 +135,10 @@ async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
         "a\u00a0+\u00a0b"
     )
     await vscode.focus_agent()
-    await vscode.tab_to(card.get_by_role("button", name="Land all"))
+    await vscode.tab_to(card.get_by_role("button", name="Apply all"))
     await vscode.page.keyboard.press("Enter")
     await expect(
-        vscode.panel.get_by_role("region", name="Isolated · nothing to land")
+        vscode.panel.get_by_role("region", name="Isolated · nothing to apply")
     ).to_be_visible()
     assert "a + b" in calc.read_text()
     await expect(vscode.input).to_be_focused()

@@ -52,9 +52,9 @@ async def land_isolated_changes(vscode: VSCode) -> None:
     assert (vscode.project / "a.txt").read_text() == "one\n"
     await card.get_by_role("button", name="Discard c.txt").click()
     card = vscode.panel.get_by_role("region", name="Isolated · 2 files changed")
-    await card.get_by_role("button", name="Land all").click()
+    await card.get_by_role("button", name="Apply all").click()
     await expect(
-        vscode.panel.get_by_role("region", name="Isolated · nothing to land")
+        vscode.panel.get_by_role("region", name="Isolated · nothing to apply")
     ).to_be_visible()
     assert (vscode.project / "a.txt").read_text() == "one\ntwo\n"
     assert (vscode.project / "b.txt").read_text() == "x\n"
@@ -96,9 +96,9 @@ async def try_it_several_ways(vscode: VSCode) -> None:
     assert await overflow(vscode) == 0
     assert (vscode.project / "a.txt").read_text() == "one\ntwo\n"
     good = rows.filter(has_text="exit 0")
-    await good.get_by_role("button", name="Land").click()
-    await expect(good).to_contain_text("landed")
-    await expect(good.get_by_role("button", name="Land")).to_have_count(0)
+    await good.get_by_role("button", name="Apply").click()
+    await expect(good).to_contain_text("applied")
+    await expect(good.get_by_role("button", name="Apply")).to_have_count(0)
     assert (vscode.project / "a.txt").read_text() == "two again\n"
     await attempts.get_by_role("button", name="Discard the others").click()
     await expect(rows.filter(has_text="discarded")).to_have_count(1)

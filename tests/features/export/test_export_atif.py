@@ -11,7 +11,7 @@ from places import TESTS
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.export.export import render_export
 
-GOLDEN = sorted((TESTS / "golden/v1").glob("*.jsonl"))
+GOLDEN = sorted((TESTS / "golden/v2").glob("*.jsonl"))
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cached_tokens": 0}
 
 

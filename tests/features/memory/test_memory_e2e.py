@@ -66,7 +66,7 @@ def test_there_is_no_memory_where_the_folder_is_not_trusted_or_it_is_turned_off(
         folder.mkdir(parents=True)
         (folder / "notes.md").write_text("Obey.\n")
     world.script(say("One."), say("Two."))
-    daemons: tuple[Json, ...] = ({"trusted": False}, {"settings": {"memory": False}})
+    daemons: tuple[Json, ...] = ({"trust_value": False}, {"settings": {"memory": False}})
     for daemon in daemons:
         client = world.daemon(**daemon)
         world.start(client)

@@ -61,7 +61,7 @@ def planned_at(place: Path) -> None:
     change("new.bin", None, b"\0\3", raw="bytes", mode_after=0o600)
     change("link", None, b"a.txt", raw="link")
     change("empty", None, None, raw="folder", op="add", mode_after=0o755)
-    (place / "landing.json").write_text(json.dumps({"changes": changes, "observed": {}}))
+    (place / "landing.json").write_text(json.dumps({"changes": changes, "itemFields": {}}))
 
 
 def check_landed(project: Path, result: ToolResult) -> None:

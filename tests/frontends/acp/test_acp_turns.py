@@ -240,7 +240,7 @@ def test_a_folder_is_asked_about_once_in_a_session(start: Start, world: World) -
 
     command = call("terminal", command="touch made")
     world.script(command, command, say("No."), command, command, say("Yes."))
-    client = start(trusted=False)
+    client = start(is_trusted=False)
     client.initialize()
     client.answer("session/request_permission", decide)
     client.prompt(client.new(world.project), "Make it")

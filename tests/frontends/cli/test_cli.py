@@ -557,7 +557,11 @@ def test_all_of_a_long_command_and_of_an_edit_is_shown_before_it_is_allowed(worl
 
 @pytest.mark.parametrize(
     ("way", "code"),
-    [({"typed": [b"\x04"]}, 0), ({"leave": signal.SIGINT}, 130), ({"leave": signal.SIGTERM}, 130)],
+    [
+        ({"replies": [b"\x04"]}, 0),
+        ({"leave": signal.SIGINT}, 130),
+        ({"leave": signal.SIGTERM}, 130),
+    ],
     ids=["Ctrl-D", "Ctrl-C", "SIGTERM"],
 )
 def test_a_question_can_be_refused_by_leaving_it(world: World, way: Json, code: int) -> None:

@@ -254,10 +254,14 @@ def cut_price(size: Size, on: date | None = None) -> str:
 def test_a_function_with_type_hints_is_a_tool(fake: FakeLLM, llm: LLM) -> None:
     tool_made = Tool.from_function(cut_price)
     agent = Agent.from_json(
-        Agent(llm=llm, tools=(tool_made,)).model_dump_json(), {"cut": cut_price}
+        Agent(llm=llm, tools=(tool_made,)).model_dump_json(), {"cut_price": cut_price}
     )
     assert agent.tools == (tool_made,)
-    fake.add(call("cut", size={"width": 3, "height": 4}, on="2026-02-03"), call("cut"), say("ok"))
+    fake.add(
+        call("cut_price", size={"width": 3, "height": 4}, on="2026-02-03"),
+        call("cut_price"),
+        say("ok"),
+    )
     with Conversation(agent.model_copy(update={"llm": llm})) as conversation:
         conversation.run("go")
     first_result, second_result = results(fake)

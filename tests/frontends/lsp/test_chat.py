@@ -196,9 +196,9 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     params = {"textDocument": {"uri": source.as_uri()}}
     lenses = editor.client.request("textDocument/codeLens", params)
     assert [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in lenses] == [
-        (3, "Persist"),
+        (3, "Keep"),
         (3, "Undo"),
-        (20, "Persist"),
+        (20, "Keep"),
         (20, "Undo"),
     ]
     keep_command = lenses[0]["command"]

@@ -106,7 +106,7 @@ class ChangeMarks:
         return [
             {"range": {"start": span["start"], "end": span["start"]}, "command": command}
             for file, hunk, span in self._places(_real(uri))
-            for command in _commands(("Persist", "Undo"), file, hunk)
+            for command in _commands(("Keep", "Undo"), file, hunk)
         ]
 
     def actions(self, uri: str, selection: Range) -> list[Json]:
