@@ -54,6 +54,8 @@ def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) 
     hunk = {"uri": path.as_uri(), **first}
     result = {"done": [path.as_uri()], "conflicts": []}
     assert client.request("changes/keep", {**params, "hunks": [hunk]}) == result
+    error = client.error("changes/apply", params)
+    assert (error.code, "send changes/keep or changes/undo" in error.message) == (-31006, True)
     users = "line 3, by the user"
     path.write_text(text_of(l1="agent 1", l3=users, l5="agent 5", l9="the user again"))
     hunk = {"uri": path.as_uri(), **second}

@@ -236,6 +236,24 @@ def test_in_a_view_a_clean_buffer_is_edited_in_the_editor_which_cannot_save(worl
     assert tool_results(world.llm.requests[-1].body)[-1].startswith("x = 2\n")
 
 
+def test_changes_of_an_isolated_conversation_are_applied_and_discarded(world: World) -> None:
+    world.variables["OH_DAEMON_SANDBOX"] = "overlay"
+    world.script(call("terminal", command="echo 1 > a.txt; echo 2 > b.txt"), say("Done."))
+    editor = editor_of(world)
+    editor.choose = lambda asked: asked["actions"][0]["title"]
+    content = [{"type": "text", "text": "Write both"}]
+    editor.run("ohDaemon.start", {"content": content, "isolated": True})
+    editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "Done.")
+    command = {"command": "ohDaemon.keep", "arguments": [{}]}
+    error = editor.client.error("workspace/executeCommand", command)
+    assert (error.code, "send changes/apply or changes/discard" in error.message) == (-31006, True)
+    first, second = ((world.project / name).as_uri() for name in ("a.txt", "b.txt"))
+    assert editor.run("ohDaemon.apply", first)["done"] == [first]
+    assert editor.run("ohDaemon.discard", second)["done"] == [second]
+    assert (world.project / "a.txt").read_text() == "1\n"
+    assert not (world.project / "b.txt").exists()
+
+
 def test_options_history_and_going_back_need_no_id_and_ask_for_what_they_lack(
     world: World,
 ) -> None:
