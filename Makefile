@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := .venv/bin/pytest -q -n 4
 PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 # The tests of the gate, which `make test` does not run again.
-GATE := tests/test_layout.py tests/test_repository.py
+GATE := tests/test_layout.py tests/test_repository.py tests/test_language.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny

@@ -5,12 +5,10 @@ shrink: after an improvement, `.venv/bin/python tests/test_language.py` writes i
 """
 
 import ast
-import io
 import json
 import re
 import subprocess
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,6 +78,8 @@ PHRASES = {
     r"\bmend(?:s|ed)?\b": "fix, fixed",
 }
 """Phrases of docstrings, comments, labels and documents, with the better form."""
+ANY_PHRASE = re.compile("|".join(PHRASES))
+COMMENT = re.compile(r"(?:^ *|  )# (.*)$")
 CODE = ("oh_daemon", "oh_schema", "tests", "benchmarks", "examples")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "protocol.md", "docs/", "editors/")
 FOREIGN_OR_GENERATED = (
@@ -150,13 +150,12 @@ def _in_module(name: str, source: str) -> Iterator[Finding]:
             if docstring:
                 yield from _in_prose(name, node.body[0].lineno, "docstring", docstring)
     above = -1
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
+    for number, line in enumerate(source.splitlines(), 1):
+        if match := COMMENT.search(line):
             # A comment below another one goes on with its sentence.
-            is_start = token.start[0] != above + 1
-            above = token.start[0]
-            text = token.string.lstrip("# ")
-            yield from _in_prose(name, token.start[0], "comment", text, is_start=is_start)
+            is_start = number != above + 1
+            above = number
+            yield from _in_prose(name, number, "comment", match[1], is_start=is_start)
 
 
 def _bound_by(node: ast.AST) -> list[str]:
@@ -186,7 +185,7 @@ def _in_prose(
 ) -> Iterator[Finding]:
     if is_start and (match := OPENING.match(text.strip())):
         yield Finding(file, line, f"{rule} opening", match[0], "begin with the subject or a verb")
-    for pattern, better in PHRASES.items():
+    for pattern, better in PHRASES.items() if ANY_PHRASE.search(text) else ():
         for match in re.finditer(pattern, text):
             at = line + text.count("\n", 0, match.start())
             yield Finding(file, at, f"{rule} phrase", match[0], better)

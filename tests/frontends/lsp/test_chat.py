@@ -240,7 +240,7 @@ def test_changes_of_an_isolated_conversation_are_applied_and_discarded(world: Wo
     world.variables["OH_DAEMON_SANDBOX"] = "overlay"
     world.script(call("terminal", command="echo 1 > a.txt; echo 2 > b.txt"), say("Done."))
     editor = editor_of(world)
-    editor.choose = lambda asked: asked["actions"][0]["title"]
+    editor.choose = lambda question: question["actions"][0]["title"]
     content = [{"type": "text", "text": "Write both"}]
     editor.run("ohDaemon.start", {"content": content, "isolated": True})
     editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "Done.")
