@@ -51,6 +51,7 @@ def test_a_pod_is_the_boundary_where_there_is_no_view(fleet: FleetWorld) -> None
     assert fleet.results()["two"]["boundary"] == "container"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_refused", [True, False])
 def test_a_job_of_an_array_works_in_views_or_says_what_its_node_must_allow(
     fleet: FleetWorld, is_refused: bool

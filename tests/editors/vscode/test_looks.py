@@ -168,6 +168,7 @@ async def look_before_a_conversation(vscode: VSCode) -> None:
     await expect(vscode.model).to_be_focused()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("prices")
 async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     vscode: VSCode,
@@ -223,6 +224,7 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
         await expect(each).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.full
 async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(say(LINKED), call("ask", question="Which **port**?", choices=["80", "90"]))

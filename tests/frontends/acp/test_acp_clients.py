@@ -97,7 +97,13 @@ def start_client(start: Start, habits: Habits, buffer: Buffer) -> AcpClient:
     return client
 
 
-@pytest.mark.parametrize("habits", CLIENTS, ids=lambda habits: habits.name or "avante")
+@pytest.mark.parametrize(
+    "habits",
+    [
+        pytest.param(each, id=each.name or "avante", marks=[pytest.mark.full] if number else [])
+        for number, each in enumerate(CLIENTS)
+    ],
+)
 def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) -> None:
     rule, other_file = world.project / "rule.md", world.project / "prices.py"
     rule.write_text("Rule: 10 %\n")

@@ -19,6 +19,7 @@ HARBOR = Path(sys.prefix) / "harbor"
 RUNNER = HARBOR / "harbor/agents/installed/acp_runner.py"
 
 
+@pytest.mark.full
 def test_harbor_s_runner_runs_a_task(world: World) -> None:
     if not RUNNER.exists() and not os.environ.get("CI"):
         pytest.skip("`make acp-clients` installs Harbor's runner")

@@ -91,7 +91,9 @@ def test_a_patch_is_all_that_changed_since_the_base_whatever_the_agent_did_with_
         assert (fleet.repo / name).read_bytes() == (tree / name).read_bytes()
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "by", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
+)
 def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
     fleet: FleetWorld, by: signal.Signals
 ) -> None:
