@@ -280,7 +280,7 @@ class ConversationRuntime:
         return Problems(self.documents, servers).watch
 
     def close(self) -> None:
-        """End the shells, and the sandbox with what did not land."""
+        """End the shells, and the sandbox with what is not applied."""
         self.shells.close()
         self._at_the_end.close()
 

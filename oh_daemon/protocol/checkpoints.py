@@ -38,7 +38,7 @@ class StashMove(Contract):
 
 
 class RepositoryChanges(Contract):
-    """What of one repository waits to land, all of it or nothing."""
+    """The pending changes to one repository, which are applied as a whole."""
 
     git_dir: str
     """Path of the repository's own folder."""
@@ -59,21 +59,21 @@ class RepositoryChanges(Contract):
     protected_names: tuple[str, ...] = ()
     """Names in new commits, or of what is staged, that steer builds, editors or agents."""
     conflict: str | None = None
-    """What somebody else moved while the command ran, so that this cannot land."""
+    """What changed outside while the command ran, so that this cannot be applied."""
     summary: tuple[GitChange, ...] = ()
     """The same, as people see it."""
 
 
 class ChangesPlanned(Contract):
-    """A command ended, and what it changed in its sandbox waits to land in the open folders."""
+    """A command ended, and its changes wait to be applied to the open folders."""
 
     type: Literal["changes.planned"] = "changes.planned"
     changes: tuple[FileChange, ...]
     """From what the command began with, to what it left."""
     omitted: dict[str, str] = Field(default_factory=dict)
-    """What does not land, by path, with the reason."""
+    """Files that are not applied, by path, with the reason."""
     git: tuple[RepositoryChanges, ...] = ()
-    """What it did to repositories, which lands after all changes of files have."""
+    """Changes to repositories, which are applied after all files."""
     notes: tuple[str, ...] = ()
     """What the model is told beside that."""
     item_fields: dict[str, Any]

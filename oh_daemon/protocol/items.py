@@ -224,9 +224,9 @@ class CommandItem(ToolItemBase):
     truncated: bool | None = None
     """Whether `content` has not the whole output."""
     changes: tuple[FileChange, ...] | None = None
-    """What it changed in the open folders, once that has landed there."""
+    """The changes that were applied to the open folders."""
     git: tuple[GitChange, ...] | None = None
-    """What it did to repositories, once that has landed; a rollback does not take it back."""
+    """The changes that were applied to repositories; a rollback does not undo them."""
 
 
 class FileChangeItem(ToolItemBase):

@@ -1465,7 +1465,7 @@ export interface ActionDecided {
   digest: string;
 }
 
-/** A command ended, and what it changed in its sandbox waits to land in the open folders. */
+/** A command ended, and its changes wait to be applied to the open folders. */
 export interface ChangesPlanned {
   type: "changes.planned";
   changes: readonly FileChange[];
@@ -1475,7 +1475,7 @@ export interface ChangesPlanned {
   itemFields: Record<string, unknown>;
 }
 
-/** What of one repository waits to land, all of it or nothing. */
+/** The pending changes to one repository, which are applied as a whole. */
 export interface RepositoryChanges {
   gitDir: string;
   workTree?: string;

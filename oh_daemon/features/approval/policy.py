@@ -28,7 +28,7 @@ _IN_PLAN = (
 _MAY_LEAVE = " The user may leave this mode."
 _BY_NAME = (
     " Say what you would change there; or the user starts you again in an isolated conversation"
-    " (`--isolated`), where you may change it, and lands the file by its name."
+    " (`--isolated`), where you may change it, and applies the file by its name."
 )
 
 

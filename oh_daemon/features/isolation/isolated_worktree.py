@@ -37,7 +37,7 @@ LACKS = (
 )
 _NOTE = """This conversation is isolated in a git worktree: {where}. File tools take the names of \
 the folder and reach the worktree. Commands start in the worktree; use relative names in them. \
-{lacks} The user lands your changes from there."""
+{lacks} The user applies your changes from there."""
 _NOTES = "worktrees.json"
 _EXECUTABLE = 0o100
 

@@ -84,7 +84,7 @@ class ApplyResult:
 class ApplyTool:
     """Implements `kernel.ports.Tool` for the changes of one command."""
 
-    spec = ToolSpec(TOOL, "Lands what a command changed.", {"type": "object"}, kind="edit")
+    spec = ToolSpec(TOOL, "Applies the changes of a command.", {"type": "object"}, kind="edit")
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class ApplyTool:
     def apply_git(self) -> str | None:
         """Bring commits and what is staged onto the disk; return why not, if something is amiss."""
         if self._host is None:
-            return "what git keeps does not land from here."
+            return "what git keeps is not applied from here."
         try:
             apply_git(self._host, self._documents.history.blobs.read_blob, self._git)
         except ToolError as exc:
@@ -338,7 +338,7 @@ def _which(left_out: Mapping[str, str]) -> str | None:
         return None
     name = next(iter(left_out))
     more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-    return f"{name}{more} did not land."
+    return f"{name}{more} is not applied."
 
 
 def _without_texts(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -34,7 +34,7 @@ from oh_daemon.system.git import (
 )
 from oh_daemon.system.spawner import Spawner
 
-_REASON = "landed from the sandbox"
+_REASON = "applied from the sandbox"
 
 
 def apply_git(

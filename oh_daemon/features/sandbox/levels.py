@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oh_daemon.protocol.settings import SandboxSetting
 
 Level = Literal["overlay", "landlock", "off"]
-_LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
+_LASTS_NOT = "it lies in memory: what is not applied is lost when the machine restarts"
 _ONE_WALL = (
     "Landlock of Linux 5.19 or later is missing: in a sandbox, commands can write to named pipes"
     " outside of it"

@@ -115,7 +115,7 @@ _KILLED = -signal.SIGKILL
 
 _ISOLATED = """
 Commands run in a sandbox without network. This conversation is isolated: what its edits and \
-commands change stays in the sandbox, where all your tools see it, until the user lands it, with \
+commands change stays in the sandbox, where all your tools see it, until the user applies it, with \
 what you commit."""
 
 

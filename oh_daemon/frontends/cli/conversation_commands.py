@@ -147,7 +147,7 @@ def waiting_lines(changes: ChangesListResult, folder: Path) -> Iterator[str]:
     for change in changes.git or ():
         yield change.title
     for uri, why in (changes.omitted or {}).items():
-        yield f"cannot land: {_name(uri, folder)}: {why}"
+        yield f"cannot apply: {_name(uri, folder)}: {why}"
 
 
 def review_lines(result: ReviewResult, folder: Path, verb: str) -> Iterator[str]:

@@ -199,7 +199,7 @@ def test_with_less_than_all_files_no_commit_lands(world: World) -> None:
     )
     assert "Not kept: commit on main: Both: the user left out some of the changes" in chosen_text
     assert "[not kept: commit on main: Fix the parser, a.txt] The user rejected" in rejected_text
-    assert "Not kept: commit on main: S: .vscode/settings.json did not land" in left_out
+    assert "Not kept: commit on main: S: .vscode/settings.json is not applied" in left_out
     assert "Not kept: commit on main: Hidden: .vscode" in hid
     assert git(place, "log", "--format=%s") == "Long\nFirst"
     assert git(place, "status", "--porcelain") == "M a.txt"

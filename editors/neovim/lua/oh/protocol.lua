@@ -1294,7 +1294,7 @@
 ---@field reasons string[]
 ---@field digest string
 
---- A command ended, and what it changed in its sandbox waits to land in the open folders.
+--- A command ended, and its changes wait to be applied to the open folders.
 ---@class (exact) oh.protocol.ChangesPlanned
 ---@field type "changes.planned"
 ---@field changes oh.protocol.FileChange[]
@@ -1303,7 +1303,7 @@
 ---@field notes string[]
 ---@field itemFields table<string, any>
 
---- What of one repository waits to land, all of it or nothing.
+--- The pending changes to one repository, which are applied as a whole.
 ---@class (exact) oh.protocol.RepositoryChanges
 ---@field gitDir string
 ---@field workTree? string
