@@ -41,7 +41,7 @@ class SharedSandbox:
 
 
 class Sandboxes:
-    """All views of a process. Safe from any thread."""
+    """All sandboxes of a process. Safe from any thread."""
 
     def __init__(
         self,

@@ -345,7 +345,7 @@ class AgentLoop:
         self._journal.log.sync()
 
     def _forget_plan(self) -> None:
-        """Take back what commands changed in their view, before a turn that only plans ends."""
+        """Take back the changes of commands, before a turn that only plans ends."""
         state, command_changes = self.conversation.state, self._runtime.command_changes
         if command_changes is not None and state.options_now["mode"] == "plan":
             command_changes.drop()

@@ -1,4 +1,4 @@
-"""What commands changed in their view, on its way into the open folders.
+"""The changes of commands in the sandbox, on their way into the open folders.
 
 The item of a command stays open until its changes have landed or were refused. What waits is in the
 log, with the texts as blobs, so it outlives the sandbox and the daemon.

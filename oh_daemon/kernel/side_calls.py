@@ -97,9 +97,9 @@ class SideQuestions:
         """
         journal = self._journal
         with journal.condition:
-            view = ModelContext(journal.state.agent["systemPrompt"])
-            messages = view.messages(journal.state.items)
-        view.fill_images(messages, journal.log.read_blob)
+            model_context = ModelContext(journal.state.agent["systemPrompt"])
+            messages = model_context.messages(journal.state.items)
+        model_context.fill_images(messages, journal.log.read_blob)
         prompt = journal.masker.mask(_ASK.format(question=question))
         request = ModelRequest(
             messages=[*messages, {"role": "user", "content": prompt}],

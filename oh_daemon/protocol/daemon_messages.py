@@ -67,7 +67,7 @@ class OutputReadResult(Contract):
 
 
 class PortListParams(OfConversation):
-    """List the ports on which the conversation's commands listen in their view."""
+    """List the ports on which the conversation's commands listen in the sandbox."""
 
 
 class OpenPort(Contract):
@@ -97,7 +97,7 @@ class PortOpenResult(Contract):
 
 
 class PortChangedParams(OfConversation):
-    """All ports on which the conversation's commands listen in their view."""
+    """All ports on which the conversation's commands listen in the sandbox."""
 
     ports: tuple[OpenPort, ...]
     """Lowest first."""

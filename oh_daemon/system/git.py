@@ -263,9 +263,9 @@ def rows_at(rows: Rows, paths: Iterable[bytes]) -> Rows:
     return frozenset(row for row in rows if path_of(row) in path_set)
 
 
-def compare_index(disk: Git, view: Git) -> IndexChange | None:
+def compare_index(disk: Git, sandbox: Git) -> IndexChange | None:
     """Return what differs in the sandbox; None if nothing does. Raises `ToolError`."""
-    before, after = rows_of(disk), rows_of(view)
+    before, after = rows_of(disk), rows_of(sandbox)
     if before == after:
         return None
     change = IndexChange(before - after, after - before)
@@ -273,13 +273,13 @@ def compare_index(disk: Git, view: Git) -> IndexChange | None:
         raise ToolError("the index has entries that cannot come back from the sandbox")
     # The paths, so that the rows of all stages of a path are on both sides.
     change = IndexChange(rows_at(before, change.paths), rows_at(after, change.paths))
-    return _mark_skipped(change, view)
+    return _mark_skipped(change, sandbox)
 
 
-def _mark_skipped(change: IndexChange, view: Git) -> IndexChange:
+def _mark_skipped(change: IndexChange, sandbox: Git) -> IndexChange:
     paths = [os.fsdecode(_LITERAL + path) for path in change.paths]
     some = ("--", *paths) if sum(map(len, paths)) < _MAX_NAMED_CHARS else ()
-    parts = view.run("ls-files", "-s", "-z", "--debug", *some).split(b"\0")
+    parts = sandbox.run("ls-files", "-s", "-z", "--debug", *some).split(b"\0")
     to_add: set[bytes] = set()
     skipped_paths: set[bytes] = set()
     row = parts[0]

@@ -543,7 +543,7 @@ export interface TerminalKillParams {
   terminalId: string;
 }
 
-/** List the ports on which the conversation's commands listen in their view. */
+/** List the ports on which the conversation's commands listen in the sandbox. */
 export interface PortListParams {
   conversationId: string;
 }
@@ -2027,7 +2027,7 @@ export interface DaemonStatusChangedParams {
   error?: ErrorInfo;
 }
 
-/** All ports on which the conversation's commands listen in their view. */
+/** All ports on which the conversation's commands listen in the sandbox. */
 export interface PortChangedParams {
   conversationId: string;
   ports: readonly OpenPort[];

@@ -181,8 +181,8 @@ def try_levels(
         with ExitStack() as stack:
             reading = trial.start_reading(stack)
             programs = [*bwrap.candidates(trial.path, projects)]
-            views = [*_try_overlays(trial, programs, [*places(state_folder, environment)])]
-            return (*views, trial.end_reading(reading))
+            overlays = [*_try_overlays(trial, programs, [*places(state_folder, environment)])]
+            return (*overlays, trial.end_reading(reading))
     except (OSError, ToolError) as exc:
         why = f"the levels of the sandbox cannot be tried: {exc}"
         return (
@@ -236,7 +236,7 @@ class _TrialRunner:
     path: str
 
     def start_reading(self, stack: ExitStack) -> _TrialProcess:
-        """Start what Landlock must hold; it goes on while views are tried."""
+        """Start what Landlock must hold; it goes on while overlays are tried."""
         file = _scratch(stack, Path(tempfile.gettempdir())) / "file"
         return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
 

@@ -85,7 +85,7 @@ class Shells:
         reader thread of a shell when a command ends that nobody waits for.
         """
         self._spawner = spawner
-        self._view = sandbox
+        self._sandbox = sandbox
         self._reader = reader
         self._folder = folder
         self._env = clean_env(env)
@@ -105,7 +105,7 @@ class Shells:
 
     def open(self, name: str = "main", *, outside: bool = False) -> Bash:
         """Return the living shell of that name, or start one."""
-        outside = outside and self._view is not None
+        outside = outside and self._sandbox is not None
         with self._lock:
             old = self._shells.get(name)
             if old and not old.is_dead:
@@ -137,11 +137,11 @@ class Shells:
         other shell.
         """
         with self._lock, start_errors("bash"):
-            if self._view is None:
+            if self._sandbox is None:
                 raise ToolError("there is no sandbox; run the command in another terminal")
             name, folder = self._name_for_one("secret"), self.cwd(folder_of)
-            place = replace(self._view.shells(), words=self._view.words_apart(folder))
-            self._shells[name] = self._bash(name, self._spawner, place, folder, self._view)
+            place = replace(self._sandbox.shells(), words=self._sandbox.words_apart(folder))
+            self._shells[name] = self._bash(name, self._spawner, place, folder, self._sandbox)
             return name, self._shells[name]
 
     def _name_for_one(self, kind: str) -> str:
@@ -214,16 +214,16 @@ class Shells:
     @property
     def are_sandboxed(self) -> bool:
         """Whether they are in a sandbox, unless one is wanted outside."""
-        return self._view is not None
+        return self._sandbox is not None
 
     @property
     def level(self) -> Literal["overlay", "landlock", "off"]:
         """What holds them."""
-        return "overlay" if self._view is not None else "landlock" if self._reader else "off"
+        return "overlay" if self._sandbox is not None else "landlock" if self._reader else "off"
 
     def take_why_ended(self) -> str:
         """Return once why the sandbox was ended, if a command in it is the reason; otherwise ""."""
-        return self._view.take_why_ended() if self._view else ""
+        return self._sandbox.take_why_ended() if self._sandbox else ""
 
     @property
     def is_busy(self) -> bool:
@@ -265,9 +265,9 @@ class Shells:
 
     def _start_bash(self, name: str, note: str) -> Bash:
         with start_errors("bash"):
-            if self._view is not None and name not in self._outside:
-                spawner, place = self._view.spawner, self._view.shells()
-                shell = self._bash(name, spawner, place, self.cwd(name), self._view)
+            if self._sandbox is not None and name not in self._outside:
+                spawner, place = self._sandbox.spawner, self._sandbox.shells()
+                shell = self._bash(name, spawner, place, self.cwd(name), self._sandbox)
             else:
                 shell = self._bash(name, self._spawner, self._own_place(), self.cwd(name))
             shell.write_note(note)

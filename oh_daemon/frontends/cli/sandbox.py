@@ -104,11 +104,11 @@ def _run_in_overlay(
 
 
 def _run_and_list(
-    view: OverlaySandbox, folder: Path, command: Sequence[str], env: Mapping[str, str]
+    overlay: OverlaySandbox, folder: Path, command: Sequence[str], env: Mapping[str, str]
 ) -> int:
-    with closing(view):
-        code = run_relayed(view.spawner, command, cwd=folder, env=env)
-        lines = sorted(_changes(view.upper(folder), folder))
+    with closing(overlay):
+        code = run_relayed(overlay.spawner, command, cwd=folder, env=env)
+        lines = sorted(_changes(overlay.upper(folder), folder))
     for line in lines[:_MAX_SHOWN]:
         print_line(f"discarded: {line}")
     if len(lines) > _MAX_SHOWN:
@@ -152,7 +152,7 @@ def join_overlay(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
         raise InvalidStateError("that conversation has changed nothing yet, or its layer is gone")
     owner = holder(place)
     if owner is None:
-        return _mounted_view(place, folders, state_folder, words, env)
+        return _run_on_layers(place, folders, state_folder, words, env)
     root, writable = owner
     with closing(Spawner()) as host:
         argv = [*entry.join_words(root, str(folders[0]), writable), *words]
@@ -166,7 +166,7 @@ def _summary(folder: Path, start_of_id: str) -> Json:
     return summaries_by_id[find_id([*summaries_by_id], start_of_id, folder)]
 
 
-def _mounted_view(
+def _run_on_layers(
     place: Path,
     folders: Sequence[Path],
     state_folder: Path,
@@ -180,5 +180,5 @@ def _mounted_view(
         if program is None:
             raise ToolError("there is no sandbox on this machine now; `oh-daemon doctor` says why")
         ground = mounts_of(program, folders, Path.home())
-        with closing(OverlaySandbox(host, ground, place, outlives=True)) as view:
-            return run_relayed(view.spawner, words, cwd=folders[0], env=env)
+        with closing(OverlaySandbox(host, ground, place, outlives=True)) as overlay:
+            return run_relayed(overlay.spawner, words, cwd=folders[0], env=env)

@@ -1254,7 +1254,7 @@ class Methods:
     def terminal_kill(self, **params: Unpack[TerminalKillParams]) -> Empty:
         """End everything that runs in a terminal, background jobs included; its shell stays."""
     def port_list(self, **params: Unpack[PortListParams]) -> PortListResult:
-        """List the ports on which the conversation's commands listen in their view."""
+        """List the ports on which the conversation's commands listen in the sandbox."""
     def port_open(self, **params: Unpack[PortOpenParams]) -> PortOpenResult:
         """Let the user reach a port of the sandbox; that ends with what listens there."""
     def tool_list(self, **params: Unpack[ToolListParams]) -> ToolListResult:
@@ -1378,7 +1378,7 @@ class AsyncMethods:
     async def terminal_kill(self, **params: Unpack[TerminalKillParams]) -> Empty:
         """End everything that runs in a terminal, background jobs included; its shell stays."""
     async def port_list(self, **params: Unpack[PortListParams]) -> PortListResult:
-        """List the ports on which the conversation's commands listen in their view."""
+        """List the ports on which the conversation's commands listen in the sandbox."""
     async def port_open(self, **params: Unpack[PortOpenParams]) -> PortOpenResult:
         """Let the user reach a port of the sandbox; that ends with what listens there."""
     async def tool_list(self, **params: Unpack[ToolListParams]) -> ToolListResult:

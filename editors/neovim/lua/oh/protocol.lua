@@ -480,7 +480,7 @@
 ---@field conversationId string
 ---@field terminalId string
 
---- List the ports on which the conversation's commands listen in their view.
+--- List the ports on which the conversation's commands listen in the sandbox.
 ---@class (exact) oh.protocol.PortListParams
 ---@field conversationId string
 
@@ -1773,7 +1773,7 @@
 ---@field conversationId? string
 ---@field error? oh.protocol.ErrorInfo
 
---- All ports on which the conversation's commands listen in their view.
+--- All ports on which the conversation's commands listen in the sandbox.
 ---@class (exact) oh.protocol.PortChangedParams
 ---@field conversationId string
 ---@field ports oh.protocol.OpenPort[]
