@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import fleet
+import idle_overlays
 import light
 import list_search
 import mcp_server
@@ -70,6 +71,7 @@ def main() -> None:
         "light": light.main,
         "replay": replay.main,
         "list": list_search.main,
+        "idle_overlays": idle_overlays.main,
     }
     if words and (apart := apart_from_these.get(words[0])):
         apart(words[1:])

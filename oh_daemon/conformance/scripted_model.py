@@ -135,9 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _has_left(self) -> bool:
         """Whether nobody waits any more, so that the next one to ask gets this reply."""
-        is_readable, _, _ = select.select([self.connection], [], [], 0)
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        is_readable = bool(poll.poll(0))
         with suppress(OSError):
-            return bool(is_readable) and not self.connection.recv(1, socket.MSG_PEEK)
+            return is_readable and not self.connection.recv(1, socket.MSG_PEEK)
         return True
 
     def _answer(self, body: bytes, kind: str) -> None:

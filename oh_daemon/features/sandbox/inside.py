@@ -10,15 +10,14 @@ import os
 import socket
 import sys
 from importlib import import_module
-from pathlib import Path
 
 if __name__ == "__main__":
     terminals, *places, number, scratch = sys.argv[1:]
-    here = Path(__file__).parent
+    here = os.path.dirname(__file__)  # noqa: PTH120 - pathlib takes memory.
     # At the end: modules of the standard library come first, whatever lies beside ours.
-    sys.path += [str(here), str(here.parents[1] / "system")]
+    sys.path += [here, f"{here}/../../system"]
     landlock = import_module("landlock")
     landlock.confine(int(terminals), places)
     os.close(int(terminals))
     landlock.refuse_tracing()
-    import_module("reaper").main(socket.socket(fileno=int(number)), Path(scratch))
+    import_module("reaper").main(socket.socket(fileno=int(number)), scratch)

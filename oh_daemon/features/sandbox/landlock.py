@@ -17,7 +17,6 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 
 MIN_ABI = 4
@@ -141,20 +140,24 @@ def _restrict(version: int) -> None:
     attributes_struct = struct.pack(f"{len(attributes)}Q", *attributes)
     ruleset = _call(_CREATE_RULESET, attributes_struct, len(attributes_struct), 0)
     for path in (*_WRITABLE, *_given_paths()):
-        # What has no name, as a pipe, needs no rule.
-        with suppress(OSError):
+        try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             rule = struct.pack("=Qi", _WRITE_FILE | _TRUNCATE | device, descriptor)
             _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+        except OSError:
+            continue  # What has no name, as a pipe, needs no rule.
     _call(_RESTRICT_SELF, ruleset, 0)
 
 
 def _given_paths() -> Iterator[str]:
     """Yield the standard streams that can be written to, so that they can be opened by name."""
     for descriptor in range(3):
-        with suppress(OSError):
-            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
-                yield f"/proc/self/fd/{descriptor}"
+        try:
+            access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        except OSError:
+            continue
+        if access != os.O_RDONLY:
+            yield f"/proc/self/fd/{descriptor}"
 
 
 def _drop_capabilities() -> None:

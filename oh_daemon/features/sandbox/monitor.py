@@ -1,6 +1,6 @@
 """Serves the daemon from inside a sandbox's namespaces until they end or the disk is nearly full.
 
-It runs by file path, as a child of the daemon. `_MonitorProcess` in `overlay` is its only client: a
+It runs in a fork of the daemon's reaper. `_MonitorProcess` in `overlay` is its only client: a
 request is four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an
 error.
 """
@@ -15,7 +15,6 @@ import select
 import signal
 import socket
 import stat
-import sys
 import time
 
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
@@ -122,8 +121,10 @@ def serve(
     n_numbers: int,
     empty: bytes,
     places: list[bytes],
-) -> None:
+) -> int:
     """Serve until the daemon hangs up or the sandbox has ended; end it when it fills the disk.
+
+    Returns the exit code: `FULL` in the last case, otherwise 0.
 
     `mounts` comes with the places to cover, each with what it depends on; `socket` with a family
     and a port, for a TCP socket of the sandbox's network, bound unless the port is 0.
@@ -140,11 +141,11 @@ def serve(
     while descriptor not in (ready := dict(poll.poll(space.pause_ms))):
         if space.is_used_up():
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            sys.exit(FULL)
+            return FULL
         if daemon.fileno() not in ready:
             continue
         if not (head := _read(daemon, 4)):
-            return
+            return 0
         what, *words = _read(daemon, int.from_bytes(head, "big")).split(b"\0")
         try:
             if what == b"socket":
@@ -154,6 +155,7 @@ def serve(
             daemon.send(b"\0")
         except OSError as exc:
             daemon.send(bytes([exc.errno or 255]))
+    return 0
 
 
 def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
@@ -218,16 +220,26 @@ class Covers:
 
         Returns the number of the mount. In place of a link nothing is seen of the disk.
         """
+        if (number := self._number_of_cover(place)) is not None:
+            return number
         target = self._open(place)
         try:
             status = os.fstat(target)
             if stat.S_ISLNK(status.st_mode):
                 raise FileNotFoundError
-            if not self._is_cover(target, status):
-                self._mount_at(target, is_folder=stat.S_ISDIR(status.st_mode))
-                os.close(target)
-                target = self._open(place)
-            return self._mount_of(target)
+            self._mount_at(target, is_folder=stat.S_ISDIR(status.st_mode))
+        finally:
+            os.close(target)
+        # Commands may have renamed the place: the mount went with the file, and covers it there.
+        if (number := self._number_of_cover(place)) is None:
+            raise FileNotFoundError
+        return number
+
+    def _number_of_cover(self, place: bytes) -> int | None:
+        target = self._open(place)
+        try:
+            is_cover = self._is_cover(target, os.fstat(target))
+            return self._mount_of(target) if is_cover else None
         finally:
             os.close(target)
 
@@ -331,8 +343,9 @@ def _check(result: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-if __name__ == "__main__":
-    number, reserve, n_numbers = map(int, sys.argv[1:4])
-    empty, *places = map(os.fsencode, sys.argv[4:])
-    space = DiskSpace(os.path.dirname(empty), reserve)  # noqa: PTH120 - bytes.
-    serve(socket.socket(fileno=0), number, space, n_numbers, empty, places)
+def main(root: str, reserve: str, n_numbers: str, empty: str, *places: str) -> int:
+    """Serve the daemon on descriptor 0; the arguments are those of `serve`."""
+    space = DiskSpace(os.path.dirname(os.fsencode(empty)), int(reserve))  # noqa: PTH120 - bytes.
+    layers = [*map(os.fsencode, places)]
+    numbers = (int(root), space, int(n_numbers))
+    return serve(socket.socket(fileno=0), *numbers, os.fsencode(empty), layers)

@@ -16,8 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
-from oh_daemon.features.sandbox import bwrap, entry, inside, seccomp
-from oh_daemon.features.sandbox import monitor as keeper
+from oh_daemon.features.sandbox import bwrap, entry, inside, monitor, seccomp
 from oh_daemon.features.sandbox.layer import OverlayFolder, open_in
 from oh_daemon.features.sandbox.mounts import (
     SandboxMounts,
@@ -98,6 +97,8 @@ class OverlaySandbox:
         self._place = place
         self._lock = threading.Lock()
         self._open = ExitStack()
+        self._starting = ExitStack()
+        """Closes the descriptors that only the start of process 1 needs."""
         self._ownership: int | None = None
         """What keeps the place from being swept away, if that does not outlive the sandbox."""
         self._monitor: _MonitorProcess | None = None
@@ -201,6 +202,7 @@ class OverlaySandbox:
     def _begin(self, root: int) -> None:
         """Act in the namespaces of process 1 before it has started anything."""
         with self._lock:
+            self._starting.close()
             reserve = reserve_in(self._place)
             limit(root, self._place, reserve)
             empty = empty_file(self._place)
@@ -231,6 +233,7 @@ class OverlaySandbox:
             if self._monitor is not None:
                 self._end_reason = self._monitor.close()
             self._monitor = None
+        self._starting.close()
         self._open.close()
 
     def take_why_ended(self) -> str:
@@ -254,12 +257,12 @@ class OverlaySandbox:
         lock = self._lock_layer()
         self._open.callback(os.close, lock)
         filter_program = seccomp.memory_file(seccomp.for_overlay())
-        self._open.callback(os.close, filter_program)
+        self._starting.callback(os.close, filter_program)
         words = bwrap.arguments(self._mounts.program, mounts, seccomp=filter_program)
         self._writable = [*map(str, mounts.places_to_write)]
         # Commands can open their standard streams by name, which are terminals of the host.
         terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
-        self._open.callback(os.close, terminals)
+        self._starting.callback(os.close, terminals)
         first = (sys.executable, "-I", "-S", inside.__file__, str(terminals), *self._writable)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(
@@ -298,12 +301,10 @@ class _MonitorProcess:
         self._socket, other_end = socket.socketpair()
         self._socket.settimeout(_PATIENCE_S)
         facts = map(str, (root, reserve, n_numbers(), empty))
-        words = (sys.executable, "-I", "-S", keeper.__file__, *facts)
         with other_end:
-            env: Mapping[str, str] = clean_env(os.environ)
             fds = [other_end.fileno(), None, None]
-            argv = (*words, *map(str, places))
-            self._process: Process = host.spawn(argv, cwd=Path("/"), env=env, fds=fds)
+            arguments = [*facts, *map(str, places)]
+            self._process: Process = host.spawn_module(monitor.__file__, arguments, fds)
         self._expect()
 
     def bring_up_to_date(self, covers: Mapping[Path, str]) -> None:
@@ -326,7 +327,7 @@ class _MonitorProcess:
         """Return why it has ended the sandbox, if it has."""
         self._socket.close()
         code = self._process.wait(_PATIENCE_S)
-        return too_full(self._reserve) if code == keeper.FULL else ""
+        return too_full(self._reserve) if code == monitor.FULL else ""
 
     def _expect(self) -> None:
         try:

@@ -45,10 +45,13 @@ def serve(
     if web is not None:
         sys.stdout.write(f"and a page; whoever has this link can use your agent:\n{web.link}\n")
     sys.stdout.flush()
+    poll = select.poll()
+    for descriptor in (signals, changes):
+        poll.register(descriptor, select.POLLIN)
     had_client = False
     while True:
         wait_s = max(idle_s, _LOOK_S) if had_client and server.is_quiet else None
-        ready, _, _ = select.select([signals, changes], [], [], wait_s)
+        ready = dict(poll.poll(None if wait_s is None else 1000 * wait_s))
         if signals in ready:
             why = signal.Signals(os.read(signals, 1)[0]).name
             break

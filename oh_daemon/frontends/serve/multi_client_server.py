@@ -91,9 +91,11 @@ class MultiClientServer(ClientConnection, Listener):
 
     def _serve(self, server: LspServer, peer: socket.socket) -> None:
         self.on_quiet()
+        poll = select.poll()
+        poll.register(peer, select.POLLIN)
         try:
             # What connects and stays silent would else keep a place, and the process from ending.
-            if select.select([peer], [], [], _HELLO_S)[0]:
+            if poll.poll(1000 * _HELLO_S):
                 server.serve()
         finally:
             with suppress(OSError):  # Wakes who reads from it or writes to it.

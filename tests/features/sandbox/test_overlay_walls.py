@@ -165,7 +165,6 @@ LIAR = f"""
 import socket, sys
 sys.path.append({str(Path(reaper.__file__).parent)!r})
 import reaper
-from pathlib import Path
 report, number, daemon, scratch = sys.argv[1:]
 sock = socket.socket(fileno=int(daemon))
 class Lying:
@@ -175,7 +174,7 @@ class Lying:
         for _ in range(int(number)):
             sock.send(report.encode())
         return sock.send(data)
-reaper.main(Lying(), Path(scratch))
+reaper.main(Lying(), scratch)
 """
 
 
