@@ -198,7 +198,8 @@ class Repositories:
         since_ns: int,
     ) -> RepositoryChanges:
         pack = _pack(comparison.tips, disk, overlay)
-        new_names = _check(repository_git, pack, comparison.tips)
+        _check(repository_git, pack, comparison.tips)
+        names_in_git = _changed_names(repository_git, comparison)
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
         name = self._name_of(top)
@@ -214,7 +215,9 @@ class Repositories:
             index=self._put_blob(comparison.index.encode()) if comparison.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.removed_names),
-            protected_names=tuple(well_formed(name) for name in new_names if _is_protected(name)),
+            protected_names=tuple(
+                well_formed(name) for name in names_in_git if _is_protected(name)
+            ),
             conflict=_conflict_text(names, comparison, disk, since_ns),
             summary=tuple(rows),
         )
@@ -257,19 +260,40 @@ def _pack(tips: set[str], disk: Git, overlay: Git) -> bytes:
     return pack if n_objects else b""
 
 
-def _check(repository_git: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
-    """Check the new objects, for a git that puts them beside those of the disk; return their names.
-
-    These are of files and of folders.
-    """
+def _check(repository_git: Git, pack: bytes, tips: set[str]) -> None:
+    """Check the new objects, with a git that puts them beside those of the disk."""
     if pack:
         repository_git.run("index-pack", "--stdin", "--strict", stdin=pack)
-    if not tips:
-        return ()
-    # As git itself does after a fetch (connected.c): nothing that the tips lead to is missing.
-    words = ("rev-list", "--objects", "--stdin", "--not", "--all")
-    rows = repository_git.rows(*words, stdin=_lines(sorted(tips)))
-    return [name for row in rows if (name := row.partition(" ")[2])]
+    if tips:
+        # As git itself does after a fetch (connected.c): nothing that the tips lead to is missing.
+        words = ("rev-list", "--objects", "--stdin", "--not", "--all")
+        repository_git.run(*words, stdin=_lines(sorted(tips)))
+
+
+def _changed_names(repository_git: Git, comparison: _RepositoryChanges) -> list[str]:
+    """Return the names of files that new commits, moved branches or the index change.
+
+    Each commit is compared with its first parent, and each branch with its commit before, so it
+    makes no difference whether the repository has the objects already.
+    """
+    tips = _lines(sorted(comparison.tips))
+    words = ("rev-list", "--parents", "--stdin", "--not", "--all")
+    commits = (
+        [row.split(" ")[:2] for row in repository_git.rows(*words, stdin=tips)] if tips else []
+    )
+    commits += [
+        [move.after, move.before]
+        for move in comparison.refs
+        if not move.ref.startswith(_TAG)
+        and (move.after and is_object(move.after))
+        and (move.before and is_object(move.before))
+    ]
+    # More commits on a line than one take the place of its parents; see git-diff-tree(1).
+    words = ("diff-tree", "--stdin", "--root", "-r", "-z", "--name-only", "--no-commit-id")
+    pairs = _lines([" ".join(commit) for commit in commits])
+    names = repository_git.run(*words, stdin=pairs).split(b"\0")[:-1] if commits else []
+    names += comparison.index.paths if comparison.index else ()
+    return [os.fsdecode(name) for name in dict.fromkeys(names)]
 
 
 def _is_protected(name: str) -> bool:

@@ -199,6 +199,44 @@ def test_a_landing_that_was_cut_off_can_be_done_once_more(bench: Bench) -> None:
     assert status(bench.project) == ""
 
 
+PROTECTED = ".github/workflows/ci.yml"
+MOVES_TREE = (
+    "R=$( (git ls-tree main; printf '040000 tree %s\\t.github\\n' $(git rev-parse main:docs))"
+    " | git mktree); git update-ref refs/heads/main "
+)
+REUSES = {
+    "a new file": f"mkdir -p .github/workflows; echo > {PROTECTED}; git add .; git commit -qm Add",
+    "a tree": MOVES_TREE + "$(git commit-tree $R -p main -m Tidy)",
+    "a tree, in a merge": MOVES_TREE + "$(git commit-tree $R -p main -p other -m Merged)",
+    "a tree, in a root": MOVES_TREE + "$(git commit-tree $R -m Root)",
+    "a tree, below another commit": (
+        MOVES_TREE + "$(git commit-tree main^{tree} -p $(git commit-tree $R -p main -m A) -m B)"
+    ),
+    "a commit": "git update-ref refs/heads/main theirs",
+    "a commit, as the parent of a merge": (
+        "git update-ref refs/heads/main $(git commit-tree theirs^{tree} -p theirs -p main -m M)"
+    ),
+    "a blob": f"git update-index --add --cacheinfo 100644,$(git rev-parse main:a.txt),{PROTECTED}",
+}
+
+
+@pytest.mark.parametrize("how", REUSES)
+def test_protected_file_in_git_is_named_also_if_its_objects_are_there_already(
+    bench: Bench, how: str
+) -> None:
+    (bench.project / "docs/workflows").mkdir(parents=True)
+    (bench.project / "docs/workflows/ci.yml").write_text("on: push\n")
+    for branch, name in (("main", "docs"), ("other", "docs"), ("theirs", ".github")):
+        git(bench.project, "switch", "-qC", branch, "main")
+        if name == ".github":
+            git(bench.project, "mv", "docs", ".github")
+        git(bench.project, "add", ".")
+        git(bench.project, "commit", "-q", "--allow-empty", "-m", branch)
+    git(bench.project, "switch", "-q", "main")
+    plan = bench.run(REUSES[how])
+    assert [PROTECTED in each.protected_names for each in plan.repositories] == [True]
+
+
 def test_the_users_merge_is_finished(bench: Bench) -> None:
     for branch, text in (("theirs", "theirs"), ("main", "ours")):
         git(bench.project, "switch", "-qC", branch, "main")
