@@ -32,6 +32,8 @@ MAX_TEXT_BYTES = 16 << 20
 _TEMP_NAME = ".oh-{}.tmp"
 # A FIFO without a writer would block the open, and a link would lead elsewhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+PERMISSIONS = 0o777
+"""The bits of a mode that the agent can set: setuid, setgid and sticky bits are not."""
 _NO_LINKS_HERE = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -195,7 +197,7 @@ class Files:
             try:
                 with _temporary(folder, data, 0o666) as (temp, descriptor):
                     if mode is not None:
-                        os.fchmod(descriptor, mode)
+                        os.fchmod(descriptor, mode & PERMISSIONS)
                     os.fsync(descriptor)
                     _name(folder, temp, path.name)
             except FileExistsError as exc:

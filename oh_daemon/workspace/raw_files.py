@@ -14,7 +14,7 @@ from pathlib import Path
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.files import PERMISSIONS, sha256_of
 from oh_daemon.workspace.paths import printable
 
 
@@ -52,13 +52,18 @@ class RawFiles:
             self.set_mode(path, change.mode_after)
 
     def set_mode(self, path: Path, mode: int | None) -> None:
-        """Set the permissions of a file or folder; None leaves them."""
+        """Set the permissions of a file or folder; None leaves them.
+
+        A folder keeps its setgid and sticky bits, such as those that it has inherited.
+        """
         if mode is None:
             return
         with self._folders.holding(path) as folder:
             descriptor = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
             try:
-                os.fchmod(descriptor, mode)
+                now = os.fstat(descriptor).st_mode
+                special = stat.S_IMODE(now) & ~PERMISSIONS if stat.S_ISDIR(now) else 0
+                os.fchmod(descriptor, special | (mode & PERMISSIONS))
             finally:
                 os.close(descriptor)
 
@@ -115,5 +120,7 @@ def _same_mode(path: Path, change: FileChange) -> bool:
     if change.mode_after is None or change.op == "delete" or change.raw == "link":
         return True
     with suppress(OSError):
-        return stat.S_IMODE(path.lstat().st_mode) == change.mode_after
+        now = path.lstat().st_mode
+        shown = now & PERMISSIONS if stat.S_ISDIR(now) else stat.S_IMODE(now)
+        return shown == change.mode_after & PERMISSIONS
     return False

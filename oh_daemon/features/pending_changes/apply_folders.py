@@ -105,7 +105,8 @@ class _Building:
         # Only now, since a folder that may not be written to cannot be filled.
         for folder_name, mode in reversed(folders):
             with within(self._temp_fd, folder_name) as folder:
-                os.fchmod(folder, mode)
+                # What it has inherited stays.
+                os.fchmod(folder, mode | (os.fstat(folder).st_mode & stat.S_ISGID))
 
     def _build_place(self, place: _Place) -> int:
         """Make the folder, and return the mode that it gets at last."""

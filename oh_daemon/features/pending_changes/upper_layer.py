@@ -11,12 +11,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from oh_daemon.features.sandbox import layer as layers
 from oh_daemon.features.sandbox.layer import parents
+from oh_daemon.workspace.files import PERMISSIONS
 
 _STATE = (".openhands/conversations/", ".openhands/chat/")
 """Where the conversations of a project are kept; never changed by commands."""
@@ -41,6 +42,7 @@ class OverlayEntry:
     kind: Literal["file", "link", "folder", "other"]
     """`other` is a pipe, a socket or a device, or a folder that is too deep to be looked at."""
     mode: int
+    """Permissions. Only a file on the disk has setuid, setgid and sticky bits here."""
     size: int
     """Of a file; else 0."""
     target: str | None = None
@@ -150,6 +152,7 @@ def _sort(
 ) -> _Sort:
     before, after = change.before, change.after
     is_file = after is not None and after.kind == "file"
+    before = before and replace(before, mode=before.mode & PERMISSIONS)
     is_mode_kept = before is None or after is None or before.mode == after.mode
     handed_text = handed_in.get(change.name) if is_file and is_mode_kept else None
     if handed_text and handed_text == _digest(roots.layer, pair.name):
@@ -262,9 +265,13 @@ def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str
 
 
 def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
+    before = entry_of(roots.disk, pair.name, pair.disk)
+    if before and pair.disk and before.kind == "file":
+        # With other content it loses these bits, as by write(2).
+        before = replace(before, mode=stat.S_IMODE(pair.disk.st_mode))
     return Change(
         name=Path(pair.name),
-        before=entry_of(roots.disk, pair.name, pair.disk),
+        before=before,
         after=entry_of(roots.layer, pair.name, pair.layer),
         is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - SLACK_NS,
     )
@@ -274,7 +281,7 @@ def entry_of(root: int, name: str, status: os.stat_result | None) -> OverlayEntr
     """Return what stands under a name below an open folder, of which this is the status."""
     if status is None:
         return None
-    mode = stat.S_IMODE(status.st_mode)
+    mode = status.st_mode & PERMISSIONS
     if stat.S_ISREG(status.st_mode):
         return OverlayEntry("file", mode, status.st_size)
     if stat.S_ISDIR(status.st_mode) and not _is_too_deep(name):

@@ -59,6 +59,27 @@ def test_new_folders_without_files_land_unasked(world: World) -> None:
     assert (world.project / "build/out").is_dir()
 
 
+MODES = (
+    "chmod 6755 a.txt; echo two >> c.txt; chmod 4755 c.txt; printf '\\0' > tool; chmod 6777 tool"
+    "; echo > s.sh; chmod 4755 s.sh; mkdir -m 3777 n inherits/n; chmod 1755 inherits"
+)
+
+
+@pytest.mark.parametrize("mode", ["autoEdit", "full"])
+def test_modes_are_applied_without_setuid_setgid_and_sticky(world: World, mode: str) -> None:
+    project_of(world)
+    (world.project / "c.txt").chmod(0o4755)
+    (world.project / "inherits").mkdir()
+    (world.project / "inherits").chmod(0o2755)
+    world.script(call("terminal", command=MODES), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"mode": mode})
+    world.turn(client)
+    names = ("a.txt", "c.txt", "tool", "s.sh", "n", "inherits", "inherits/n")
+    modes = [oct((world.project / name).stat().st_mode & 0o7777) for name in names]
+    assert modes == ["0o755", "0o755", "0o777", "0o755", "0o777", "0o2755", "0o2777"]
+
+
 def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(world: World) -> None:
     project_of(world)
     world.script(

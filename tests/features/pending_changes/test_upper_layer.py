@@ -99,6 +99,10 @@ CASES: dict[str, tuple[str, Sequence[Change]]] = {
         "chmod 700 d; echo one > d/1",
         [change("d", FOLDER, OverlayEntry("folder", 0o700, 0)), change("d/1", file(1), file(4))],
     ),
+    "setuid, setgid and sticky": (
+        "chmod 7644 run.sh; cp run.sh tool; chmod 6755 tool; mkdir -m 7755 n; chmod 3755 d",
+        [change("n", None, FOLDER), change("tool", None, file(5, 0o755))],
+    ),
     "no rights": (
         "chmod 000 d",
         [change("d", FOLDER, OverlayEntry("folder", 0, 0))],
