@@ -74,6 +74,15 @@ def looks_secret(name: str) -> bool:
     return guard_class(_normalised(name)) == "secret"
 
 
+def guard_reason(name: str) -> str | None:
+    """Return why a file of this name in an open folder always needs a person's approval, or None.
+
+    Judged by the name alone: `guard_reason(".vscode/tasks.json")`.
+    """
+    what = guard_class(_normalised(name))
+    return what and f"{printable(name)} holds {_HOLDS[what]}"
+
+
 def in_bare_repository(folder: str) -> bool:
     """Return whether git may take the folder, or one above it, for a repository without `.git`."""
     place = os.path.realpath(folder)

@@ -121,6 +121,6 @@ def _same_mode(path: Path, change: FileChange) -> bool:
         return True
     with suppress(OSError):
         now = path.lstat().st_mode
-        shown = now & PERMISSIONS if stat.S_ISDIR(now) else stat.S_IMODE(now)
-        return shown == change.mode_after & PERMISSIONS
+        mode = now & PERMISSIONS if stat.S_ISDIR(now) else stat.S_IMODE(now)
+        return mode == change.mode_after & PERMISSIONS
     return False

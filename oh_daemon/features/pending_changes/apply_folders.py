@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +42,20 @@ _NOT_LANDED = ".git"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def apply_folder(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
+def apply_folder(
+    upper: Path,
+    folder: Path,
+    name: str,
+    temp_dir: Path,
+    *,
+    is_omitted: Callable[[str], bool] = lambda _name: False,
+    confirm: Callable[[], None] = lambda: None,
+) -> None:
     """Make the disk have below `folder` what the sandbox has under `name`. Raises `OSError`.
 
-    What was there and is not any more, goes to `aside`, which need not exist.
+    What was there and is not any more, goes to `aside`, which need not exist. Names below `folder`
+    that are omitted stay as they are on the disk. `confirm` is called before anything changes, with
+    the copy complete; it may raise.
     """
     parent, _, last = name.rpartition("/")
     temp = f".oh-{secrets.token_hex(8)}.tmp"
@@ -55,12 +65,14 @@ def apply_folder(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
         with within(layer, parent) as above:
             entry = status(above, last)
             if entry and is_whiteout(above, last, entry):
+                confirm()
                 _set_aside(folder / name, temp_dir)
                 return
         os.mkdir(temp, 0o700, dir_fd=home)
         stack.callback(discard, home, temp, folder / parent / f"{temp}-gone")
         with within(home, temp) as temp_fd:
-            _Building(layer, disk, temp_fd).build(name, last)
+            _Building(layer, disk, temp_fd, is_omitted).build(name, last)
+            confirm()
             if status(home, last) is None:
                 os.rename(last, last, src_dir_fd=temp_fd, dst_dir_fd=home)
                 return
@@ -87,10 +99,13 @@ class _Place:
 class _Building:
     """Builds what the sandbox shows; all three are open folders."""
 
-    def __init__(self, layer: int, disk: int, temp_fd: int) -> None:
+    def __init__(
+        self, layer: int, disk: int, temp_fd: int, is_omitted: Callable[[str], bool]
+    ) -> None:
         self._layer = layer
         self._disk = disk
         self._temp_fd = temp_fd
+        self._is_omitted = is_omitted
 
     def build(self, name: str, last: str) -> None:
         own, lower = status_below(self._layer, name), status_below(self._disk, name)
@@ -105,7 +120,7 @@ class _Building:
         # Only now, since a folder that may not be written to cannot be filled.
         for folder_name, mode in reversed(folders):
             with within(self._temp_fd, folder_name) as folder:
-                # What it has inherited stays.
+                # The folder keeps a setgid bit that it inherited.
                 os.fchmod(folder, mode | (os.fstat(folder).st_mode & stat.S_ISGID))
 
     def _build_place(self, place: _Place) -> int:
@@ -132,11 +147,12 @@ class _Building:
             with within(self._disk, place.disk) as folder:
                 lower = entries(folder)
         for last in dict.fromkeys((*own, *lower)):
-            if last in whiteouts:
-                continue
             above, below = own.get(last), lower.get(last)
-            if last == _NOT_LANDED:
+            is_omitted = not is_folder(above) and self._is_omitted(f"{place.layer}/{last}")
+            if last == _NOT_LANDED or is_omitted:
                 above = None
+            elif last in whiteouts:
+                continue
             names = (f"{place.layer}/{last}", f"{place.disk}/{last}", f"{place.temp_name}/{last}")
             yield (
                 _Place(names[0] if above else None, names[1] if below else None, names[2]),

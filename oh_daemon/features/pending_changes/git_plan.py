@@ -33,8 +33,7 @@ from oh_daemon.system.git import (
 )
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.path_classes import guard_class
-from oh_daemon.workspace.paths import printable, uri_from_path
+from oh_daemon.workspace.paths import guard_reason, printable, uri_from_path
 
 _MAX_NAMED = 3
 _NEW = "bare repositories, work trees and submodules have to be made outside the sandbox"
@@ -215,9 +214,7 @@ class Repositories:
             index=self._put_blob(comparison.index.encode()) if comparison.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.removed_names),
-            protected_names=tuple(
-                well_formed(name) for name in names_in_git if _is_protected(name)
-            ),
+            protected_names=tuple(well_formed(name) for name in names_in_git if guard_reason(name)),
             conflict=_conflict_text(names, comparison, disk, since_ns),
             summary=tuple(rows),
         )
@@ -294,12 +291,6 @@ def _changed_names(repository_git: Git, comparison: _RepositoryChanges) -> list[
     names = repository_git.run(*words, stdin=pairs).split(b"\0")[:-1] if commits else []
     names += comparison.index.paths if comparison.index else ()
     return [os.fsdecode(name) for name in dict.fromkeys(names)]
-
-
-def _is_protected(name: str) -> bool:
-    """Return whether a file, or any file in a folder, is asked about in every mode."""
-    path = f"./{well_formed(name).casefold()}"
-    return (guard_class(path) or guard_class(f"{path}/_")) is not None
 
 
 def _lines(rows: Sequence[str]) -> bytes:

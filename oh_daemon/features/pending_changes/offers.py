@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from oh_daemon.features.pending_changes.pending_changes import PendingChanges, UnappliedFile
+from oh_daemon.features.pending_changes.pending_changes import (
+    ChangedSinceError,
+    PendingChanges,
+    UnappliedFile,
+)
 from oh_daemon.kernel.approval_requests import approval_options, never_asks, new_approval
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
@@ -34,6 +38,10 @@ class ApplyPrompts(OpenQuestions):
         self._can_ask = can_ask
         self._offers = set[str]()
         """The URIs of what was offered or refused."""
+        self._prompts: dict[str, UnappliedFile] = {}
+        """What the user was asked about, by the id of the notice."""
+        self._reported = set[str]()
+        """Sentences about protected files that a notice contains already."""
 
     @property
     def are_answered(self) -> bool:
@@ -49,15 +57,27 @@ class ApplyPrompts(OpenQuestions):
             name = leftover.name.rpartition("/")[2]
             if leftover.uri in self._offers or name in CACHES:
                 continue
-            if is_silent and leftover.protected_reason is None:
-                title, description = self._keep(leftover.uri, leftover.title)
-                self._say(NoticeItem(id=new_id(), title=title, description=description))
+            if is_silent:
+                self._keep_unprotected(leftover)
                 continue
             self._offers.add(leftover.uri)
-            if is_silent:
-                self._say(_refusal(leftover))
-            elif leftover.is_folder:
+            if leftover.is_folder:
                 self._ask(leftover)
+
+    def _keep_unprotected(self, leftover: UnappliedFile) -> None:
+        """Keep what needs no question, and report the rest once."""
+        if leftover.protected_reason is not None:
+            self._offers.add(leftover.uri)
+            self._say(_refusal(leftover.title, (leftover.protected_reason,)))
+            return
+        if not leftover.is_all_protected:
+            title, description = self._keep(leftover.uri, leftover.title)
+            self._say(NoticeItem(id=new_id(), title=title, description=description))
+        reasons = [each for each in leftover.protected if each not in self._reported]
+        self._reported.update(reasons)
+        if reasons:
+            files = "1 file" if len(reasons) == 1 else f"{len(reasons):,} files"
+            self._say(_refusal(f"{files} in {leftover.name}", reasons))
 
     def settle(self) -> None:
         journal = self._journal
@@ -66,18 +86,23 @@ class ApplyPrompts(OpenQuestions):
         for item_id, decision in answers.items():
             prompt_title = journal.state.item(item_id).get("title", "")
             title, description = f"Not kept: {prompt_title}", "It stays in the sandbox."
+            prompt = self._prompts.pop(item_id, None)
             if decision.effect == "allow":
-                title, description = self._keep(_uri_of(decision), prompt_title)
+                fingerprint = prompt.fingerprint if prompt else ""
+                title, description = self._keep(_uri_of(decision), prompt_title, fingerprint)
             notice = NoticeItem(id=new_id(), title=title, description=description)
             self._say(notice.model_copy(update={"settles": item_id}))
 
-    def _keep(self, uri: str, title: str) -> tuple[str, str | None]:
+    def _keep(self, uri: str, title: str, fingerprint: str | None = None) -> tuple[str, str | None]:
         if self._pending is None:
             return f"Not kept: {title}", _GONE
         try:
-            self._pending.apply_whole(uri)
+            self._pending.apply_whole(uri, fingerprint=fingerprint)
         except FileNotFoundError:
             return f"Not kept: {title}", _GONE
+        except ChangedSinceError as exc:
+            self._offers.discard(uri)
+            return f"Not kept: {title}", f"{exc}; you are asked again when the turn ends."
         except (ToolError, OSError) as exc:
             self._offers.add(uri)
             return f"Not kept: {title}", str(exc)
@@ -97,14 +122,16 @@ class ApplyPrompts(OpenQuestions):
         if not self._can_ask():
             self._say(notice)
             return
+        self._prompts[notice.id] = leftover
+        reasons = (*filter(None, (leftover.protected_reason,)), *leftover.protected)
         change = FileChange(uri=leftover.uri, op=leftover.op, added=0, removed=0, raw="folder")
         subject = FileChangeSubject(changes=(change,), origin="command")
         intent = Intent(
             leftover.question,
             subject,
-            risk="medium" if leftover.protected_reason is None else "high",
-            reasons=() if leftover.protected_reason is None else (leftover.protected_reason,),
-            digest_material=(notice.id,),
+            risk="high" if reasons else "medium",
+            reasons=reasons,
+            digest_material=(notice.id, leftover.fingerprint),
         )
         options = approval_options(subject, "medium", floor=True)
         approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
@@ -117,8 +144,7 @@ def _uri_of(decision: DecisionMade) -> str:
     return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
 
 
-def _refusal(entry: UnappliedFile) -> NoticeItem:
-    title = f"Not kept: {entry.title}"
-    return NoticeItem(
-        id=new_id(), severity="warning", title=title, description=entry.protected_reason
-    )
+def _refusal(title: str, reasons: Sequence[str]) -> NoticeItem:
+    description = "\n".join(reasons)
+    title = f"Not kept: {title}"
+    return NoticeItem(id=new_id(), severity="warning", title=title, description=description)

@@ -37,7 +37,13 @@ from oh_daemon.features.pending_changes.changed_files import (
 )
 from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
-from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change, ChangeSet
+from oh_daemon.features.pending_changes.upper_layer import (
+    SLACK_NS,
+    Change,
+    ChangeSet,
+    SubtreeChanges,
+    subtree_changes,
+)
 from oh_daemon.features.sandbox.layer import (
     is_folder,
     is_whiteout,
@@ -58,7 +64,7 @@ from oh_daemon.system.spawner import Spawner, start_thread
 from oh_daemon.workspace.concurrent_edits import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
+from oh_daemon.workspace.paths import guard_reason, path_from_uri, real_path, uri_from_path
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +80,14 @@ class UnappliedFile:
     n_files: int
     op: Literal["add", "modify", "delete"]
     is_folder: bool
+    fingerprint: str
+    """Differs when a command has changed anything in it since."""
     protected_reason: str | None
-    """Why it is asked about in any case, if it is."""
+    """Why it is asked about as a whole in any case, if it is."""
+    protected: Sequence[str] = ()
+    """Why files in it are asked about in any case, one sentence each."""
+    is_all_protected: bool = False
+    """Whether there is nothing else in it."""
 
     @property
     def title(self) -> str:
@@ -95,6 +107,18 @@ class _Found:
     change_set: ChangeSet
     unfinished: frozenset[Path]
     """Files that a process holds open for writing."""
+
+
+class ChangedSinceError(OSError):
+    """A command changed what the user was asked about, so the answer does not apply."""
+
+
+def _is_protected(name: str) -> bool:
+    return guard_reason(name) is not None
+
+
+def _is_never(_name: str) -> bool:
+    return False
 
 
 class PendingChanges:
@@ -411,11 +435,12 @@ class PendingChanges:
         if not self._is_owner:
             return ()
         ignored_files = self._ignored_files.items()
-        return [
+        candidates = (
             self._left_inside(path, n, kind)
             for path, n in ignored_files
             if (kind := self._stands(path))
-        ]
+        )
+        return [*filter(None, candidates)]
 
     def _stands(self, path: Path) -> Literal["folder", "file", "deleted"] | None:
         """Return what the overlay has there, if it is not as on the disk."""
@@ -433,24 +458,44 @@ class PendingChanges:
 
     def _left_inside(
         self, path: Path, n_files: int, kind: Literal["folder", "file", "deleted"]
-    ) -> UnappliedFile:
+    ) -> UnappliedFile | None:
         folders = self._documents.folders
         try:
+            contents = self._subtree(path)
+        except OSError:
+            return None  # It is gone again.
+        try:
             folders.resolve(str(path), writing=True)
-            is_protected = folders.is_protected(path)
+            why = folders.is_protected(path)
         except ToolError as exc:
-            is_protected = str(exc)
+            why = str(exc)
+        writes = [*filter(None, map(guard_reason, contents.writes))]
+        deletions = [*filter(None, map(guard_reason, contents.deletions))]
         return UnappliedFile(
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
             n_files=n_files,
             op="delete" if kind == "deleted" else "modify" if path.is_dir() else "add",
             is_folder=path.is_dir() if kind == "deleted" else kind == "folder",
-            protected_reason=is_protected,
+            fingerprint=contents.fingerprint,
+            protected_reason=why
+            or "; ".join(f"{each}, and is deleted" for each in deletions)
+            or None,
+            protected=writes,
+            is_all_protected=bool(writes) and len(writes) == len(contents.writes),
         )
 
-    def apply_whole(self, uri: str) -> None:
-        """Give the disk what the overlay has there, and take it out of the overlay."""
+    def _subtree(self, path: Path) -> SubtreeChanges:
+        folder, name = self._layers.split(path)
+        return subtree_changes(self._sandbox.upper(folder), folder, str(name))
+
+    def apply_whole(self, uri: str, *, fingerprint: str | None = None) -> None:
+        """Give the disk what the overlay has there, and take it out of the overlay.
+
+        With the `fingerprint` that the user was asked about, everything is applied, and
+        `ChangedSinceError` raised if a command has changed anything meanwhile. Without one,
+        protected files stay in the overlay.
+        """
         opened_path = path_from_uri(uri)
         if opened_path is None:
             raise ToolError("it is no file of this machine")
@@ -459,8 +504,19 @@ class PendingChanges:
         with self._overlay.changing:
             folder, name = self._layers.split(path)
             upper = self._sandbox.upper(folder)
-            apply_folder(upper, folder, str(name), self._replaced)
-            self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
+            is_protected = _is_never if fingerprint is not None else _is_protected
+
+            def confirm() -> None:
+                if fingerprint is not None and self._subtree(path).fingerprint != fingerprint:
+                    raise ChangedSinceError("it changed after you were asked about it")
+
+            replaced = self._replaced
+            apply_folder(
+                upper, folder, str(name), replaced, is_omitted=is_protected, confirm=confirm
+            )
+            names = names_below(upper, name, _MAX_NAMES)
+            applied = [each for each in names if not is_protected(str(each))]
+            self._take_out(folder, applied if len(applied) < len(names) else [name, *names])
             self._sandbox.refresh()
 
     # 6. Discard

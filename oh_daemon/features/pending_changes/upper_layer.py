@@ -144,6 +144,50 @@ def collect(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SubtreeChanges:
+    """Everything that a layer changes at a name and below it, as it was at one moment."""
+
+    writes: Sequence[str]
+    """Names of new and changed files and links."""
+    deletions: Sequence[str]
+    """Names of files that the disk has and the sandbox has not."""
+    fingerprint: str
+    """Differs when a command has changed any of them; ctime cannot be set, see inode(7)."""
+
+
+def subtree_changes(upper: Path, folder: Path, name: str) -> SubtreeChanges:
+    """Compare a layer with the folder below it at one name. Raises `OSError`.
+
+    `FileNotFoundError` means that the layer has nothing there.
+    """
+    writes: list[str] = []
+    deletions: list[str] = []
+    digest = hashlib.sha256()
+    with layers.open_folder(upper) as layer, layers.open_folder(folder) as disk:
+        roots = _Roots(layer, disk)
+        with layers.holding(layer, name) as (above, last):
+            entry = layers.status(above, last)
+            if entry is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            own = None if layers.is_whiteout(above, last, entry) else entry
+        stack = [_Pair(name, own, layers.status_below(disk, name), is_hiding=False, is_git=False)]
+        while stack:
+            pair = stack.pop()
+            own = pair.layer
+            status = own and (own.st_mode, own.st_ino, own.st_size, own.st_ctime_ns)
+            if layers.is_folder(own):
+                status = own and (own.st_mode,)
+            else:
+                (writes if own else deletions).append(pair.name)
+            digest.update(f"{pair.name}\0{status}\0".encode("utf-8", "surrogateescape"))
+            if len(writes) + len(deletions) > _MAX_NAMES:
+                raise OSError(errno.E2BIG, f"more than {_MAX_NAMES:,} files changed")
+            if _is_listed(pair):
+                stack += sorted(_children(roots, pair), key=lambda child: child.name)
+    return SubtreeChanges(writes, deletions, digest.hexdigest())
+
+
 _Sort = Literal["change", "same", "git", "held", "nothing"]
 
 
@@ -267,7 +311,7 @@ def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str
 def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
     before = entry_of(roots.disk, pair.name, pair.disk)
     if before and pair.disk and before.kind == "file":
-        # With other content it loses these bits, as by write(2).
+        # A change of its content takes these bits away, as write(2) does.
         before = replace(before, mode=stat.S_IMODE(pair.disk.st_mode))
     return Change(
         name=Path(pair.name),

@@ -93,6 +93,71 @@ def test_where_nobody_is_asked_it_is_kept_but_for_protected_files(
     assert "Kept: node_modules (2 files)" in titles
 
 
+PLANT = (
+    "mkdir -p app/.vscode app/x/.github/workflows; echo 1 > app/a.js; echo e > app/CLAUDE.md"
+    "; for f in .vscode/tasks.json x/.github/workflows/ci.yml .envrc Key.PEM; do"
+    " echo e > app/$f; done"
+)
+PLANTED = (".envrc", ".vscode/tasks.json", "CLAUDE.md", "Key.PEM", "x/.github/workflows/ci.yml")
+
+
+def plant(world: World, **options: Any) -> RawClient:
+    """Let a command put protected files into a folder that git ignores."""
+    subprocess.run(["git", "init", "-q", str(world.project)], check=True)
+    (world.project / ".gitignore").write_text("/app/\n.openhands\n")
+    (world.project / "app").mkdir()
+    (world.project / "app/CLAUDE.md").write_text("mine")
+    world.script(call("terminal", command=PLANT), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=options)
+    return client
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "autoEdit"}, {"approval": "askNever"}, {"mode": "full"}]
+)
+def test_protected_files_in_an_ignored_folder_stay_in_the_sandbox_without_a_question(
+    world: World, options: Json
+) -> None:
+    client = plant(world, **options)
+    world.turn(client)
+    files = {
+        str(path.relative_to(world.project / "app")): path.read_text()
+        for path in (world.project / "app").rglob("*")
+        if path.is_file()
+    }
+    assert files == {"CLAUDE.md": "mine", "a.js": "1\n"}
+    [notice] = [item for item in items(client, "notice") if "Not kept" in item["title"]]
+    assert notice["title"] == "Not kept: 5 files in app"
+    names = sorted(line.partition(" holds ")[0] for line in notice["description"].split("\n"))
+    assert names == [f"app/{name}" for name in PLANTED]
+
+
+def test_question_about_an_ignored_folder_names_its_protected_files_and_holds_for_its_content(
+    world: World,
+) -> None:
+    client = plant(world, **ASKS)
+    offer = wait_for_approval(client)
+    assert offer["risk"] == "high"
+    assert all(f"app/{name} holds " in offer["reason"] for name in PLANTED)
+    world.turn(client)
+    world.script(call("terminal", command="echo swapped > app/a.js"), say("Swapped."))
+    world.send(client, offer["conversationId"], "go on")
+    world.turn(client, nth=2)
+    answer(client, offer, "allow-once")
+    notice = wait_for_notice(client, "Not kept: app (6 files)")
+    assert "changed after you were asked" in notice["description"]
+    assert not (world.project / "app/a.js").exists()
+    world.script(say("Nothing."))
+    world.send(client, offer["conversationId"], "again")
+    world.turn(client, nth=3)
+    second = wait_for_approval(client, 2)
+    answer(client, second, "allow-once")
+    wait_for_notice(client, "Kept: app (6 files)")
+    assert (world.project / "app/a.js").read_text() == "swapped\n"
+    assert (world.project / "app/.vscode/tasks.json").exists()
+
+
 def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_aside(
     world: World,
 ) -> None:

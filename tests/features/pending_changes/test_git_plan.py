@@ -20,7 +20,7 @@ from oh_daemon.protocol.errors import ToolError
 
 
 @dataclass
-class Bench:
+class ProjectGit:
     """A project with a repository, and what brings back what is done to it in a sandbox."""
 
     workspace: Workspace
@@ -65,7 +65,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Generator[Bench]:
+def project_git(tmp_path: Path) -> Generator[ProjectGit]:
     blobs: dict[str, bytes] = {}
 
     def put(data: bytes) -> str:
@@ -86,7 +86,7 @@ def bench(tmp_path: Path) -> Generator[Bench]:
         repositories = Repositories(
             workspace.view.spawner, workspace.host, put, Path.as_uri, name_of
         )
-        yield Bench(workspace, repositories, blobs)
+        yield ProjectGit(workspace, repositories, blobs)
 
 
 def status(place: Path) -> str:
@@ -94,68 +94,70 @@ def status(place: Path) -> str:
     return git(place, "status", "--porcelain")
 
 
-def test_switching_and_the_stash(bench: Bench) -> None:
-    plan = bench.run("echo 2 > a.txt; git stash push -qm One; echo 3 > b.txt; git stash -q")
-    first, second = bench.land(plan)
+def test_switching_and_the_stash(project_git: ProjectGit) -> None:
+    plan = project_git.run("echo 2 > a.txt; git stash push -qm One; echo 3 > b.txt; git stash -q")
+    first, second = project_git.land(plan)
     assert first.startswith("stash: WIP on main")
     assert second == "stash: On main: One"
-    assert bench.land(bench.run("git switch -qc topic; git stash pop; git commit -qam Two")) == [
-        "new branch topic at {}: Two".format(git(bench.project, "rev-parse", "topic")[:8]),
+    assert project_git.land(
+        project_git.run("git switch -qc topic; git stash pop; git commit -qam Two")
+    ) == [
+        "new branch topic at {}: Two".format(git(project_git.project, "rev-parse", "topic")[:8]),
         "switch to topic",
         f"drop {first}",
     ]
-    assert status(bench.project) == ""
-    assert git(bench.project, "stash", "list") == "stash@{0}: On main: One"
+    assert status(project_git.project) == ""
+    assert git(project_git.project, "stash", "list") == "stash@{0}: On main: One"
     # The way back is known outside, too.
-    git(bench.project, "switch", "-q", "-")
-    assert git(bench.project, "symbolic-ref", "HEAD") == "refs/heads/main"
-    assert bench.land(bench.run("git stash drop -q; git branch -D topic")) == [
+    git(project_git.project, "switch", "-q", "-")
+    assert git(project_git.project, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert project_git.land(project_git.run("git stash drop -q; git branch -D topic")) == [
         "delete branch topic",
         "drop stash: On main: One",
     ]
 
 
-def test_bookkeeping_is_no_change(bench: Bench) -> None:
+def test_bookkeeping_is_no_change(project_git: ProjectGit) -> None:
     looks = "touch a.txt; GIT_OPTIONAL_LOCKS=1 git status; git diff; git hash-object -w a.txt"
     back = "git commit --allow-empty -qm x; git reset -q --hard HEAD~1; git checkout -q --detach"
-    plan = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
+    plan = project_git.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
     assert (plan.repositories, plan.notes) == ([], [])
     assert plan.removals
-    assert status(bench.project) == ""
+    assert status(project_git.project) == ""
 
 
-def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
-    git(bench.project, "switch", "-qc", "theirs")
-    (bench.project / "a.txt").write_text("theirs\n")
-    git(bench.project, "commit", "-qam", "Theirs")
-    git(bench.project, "switch", "-q", "main")
+def test_the_index_comes_back_with_all_that_is_in_it(project_git: ProjectGit) -> None:
+    git(project_git.project, "switch", "-qc", "theirs")
+    (project_git.project / "a.txt").write_text("theirs\n")
+    git(project_git.project, "commit", "-qam", "Theirs")
+    git(project_git.project, "switch", "-q", "main")
     strange = "t\u00e4b\tand\nline.txt"
     command = f"echo x > '{strange}'; git add .; echo later > later.txt; git add -N later.txt"
     modes = "; chmod +x b.txt; git update-index --chmod=+x b.txt; ln -s a.txt link; git add link"
     conflict = (
         "; echo ours > a.txt; git commit -qm Ours a.txt; git merge -q theirs; rm .git/MERGE_*"
     )
-    plan = bench.run(command + modes)
-    assert len(bench.land(plan)) == 1
-    assert git(bench.project, "status", "--porcelain", "-z").split("\0")[:-1] == [
+    plan = project_git.run(command + modes)
+    assert len(project_git.land(plan)) == 1
+    assert git(project_git.project, "status", "--porcelain", "-z").split("\0")[:-1] == [
         "M  b.txt",
         " A later.txt",
         "A  link",
         f"A  {strange}",
     ]
-    git(bench.project, "reset", "-q", "--hard")
-    bench.land(bench.run(conflict[2:]))
-    stages = git(bench.project, "ls-files", "-u").split("\n")
+    git(project_git.project, "reset", "-q", "--hard")
+    project_git.land(project_git.run(conflict[2:]))
+    stages = git(project_git.project, "ls-files", "-u").split("\n")
     assert [row.split()[2] for row in stages] == ["1", "2", "3"]
 
 
-def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
-    plan = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
+def test_what_moved_while_the_command_ran_is_kept_and_named(project_git: ProjectGit) -> None:
+    plan = project_git.run("echo two > a.txt; git commit -qam Two", is_stale=True)
     assert [repository_changes.conflict for repository_changes in plan.repositories] == ["main"]
     with pytest.raises(ToolError, match="main was moved by somebody else"):
-        bench.land(plan)
-    assert git(bench.project, "log", "--format=%s") == "First"
-    assert git(bench.project, "show", "--format=%s", plan.repositories[0].refs[0].after or "")
+        project_git.land(plan)
+    assert git(project_git.project, "log", "--format=%s") == "First"
+    assert git(project_git.project, "show", "--format=%s", plan.repositories[0].refs[0].after or "")
 
 
 @pytest.mark.parametrize(
@@ -167,36 +169,41 @@ def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> Non
     ],
 )
 def test_what_moves_before_the_answer_wins(
-    bench: Bench, meanwhile: tuple[str, ...], wrong_name: str
+    project_git: ProjectGit, meanwhile: tuple[str, ...], wrong_name: str
 ) -> None:
-    plan = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic main")
-    git(bench.project, *meanwhile)
-    before = git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s")
+    plan = project_git.run("echo two > a.txt; git commit -qam Two; git switch -qc topic main")
+    git(project_git.project, *meanwhile)
+    before = git(project_git.project, "for-each-ref"), git(project_git.project, "ls-files", "-s")
     with pytest.raises(ToolError, match=f"{wrong_name} was moved by somebody else"):
-        bench.land(plan)
-    assert before == (git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s"))
-    assert not (bench.project / ".git/index.lock").exists()
+        project_git.land(plan)
+    assert before == (
+        git(project_git.project, "for-each-ref"),
+        git(project_git.project, "ls-files", "-s"),
+    )
+    assert not (project_git.project / ".git/index.lock").exists()
 
 
-def test_nothing_moves_while_the_users_git_works(bench: Bench) -> None:
-    lock = bench.project / ".git/index.lock"
-    plan = bench.run("echo two > a.txt; git commit -qam Two")
+def test_nothing_moves_while_the_users_git_works(project_git: ProjectGit) -> None:
+    lock = project_git.project / ".git/index.lock"
+    plan = project_git.run("echo two > a.txt; git commit -qam Two")
     lock.touch()
     with pytest.raises(ToolError, match="another git works there"):
-        bench.land(plan)
-    assert git(bench.project, "log", "--format=%s") == "First"
+        project_git.land(plan)
+    assert git(project_git.project, "log", "--format=%s") == "First"
     assert lock.exists()
     lock.unlink()
-    assert bench.land(plan) == ["commit on main: Two"]
-    assert status(bench.project) == ""
+    assert project_git.land(plan) == ["commit on main: Two"]
+    assert status(project_git.project) == ""
 
 
-def test_a_landing_that_was_cut_off_can_be_done_once_more(bench: Bench) -> None:
-    plan = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list")
-    bench.land(plan)
-    bench.land(plan)
-    assert git(bench.project, "log", "--format=%s", "topic") == "Two\nFirst"
-    assert status(bench.project) == ""
+def test_a_landing_that_was_cut_off_can_be_done_once_more(project_git: ProjectGit) -> None:
+    plan = project_git.run(
+        "echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list"
+    )
+    project_git.land(plan)
+    project_git.land(plan)
+    assert git(project_git.project, "log", "--format=%s", "topic") == "Two\nFirst"
+    assert status(project_git.project) == ""
 
 
 PROTECTED = ".github/workflows/ci.yml"
@@ -222,81 +229,85 @@ REUSES = {
 
 @pytest.mark.parametrize("how", REUSES)
 def test_protected_file_in_git_is_named_also_if_its_objects_are_there_already(
-    bench: Bench, how: str
+    project_git: ProjectGit, how: str
 ) -> None:
-    (bench.project / "docs/workflows").mkdir(parents=True)
-    (bench.project / "docs/workflows/ci.yml").write_text("on: push\n")
+    (project_git.project / "docs/workflows").mkdir(parents=True)
+    (project_git.project / "docs/workflows/ci.yml").write_text("on: push\n")
     for branch, name in (("main", "docs"), ("other", "docs"), ("theirs", ".github")):
-        git(bench.project, "switch", "-qC", branch, "main")
+        git(project_git.project, "switch", "-qC", branch, "main")
         if name == ".github":
-            git(bench.project, "mv", "docs", ".github")
-        git(bench.project, "add", ".")
-        git(bench.project, "commit", "-q", "--allow-empty", "-m", branch)
-    git(bench.project, "switch", "-q", "main")
-    plan = bench.run(REUSES[how])
+            git(project_git.project, "mv", "docs", ".github")
+        git(project_git.project, "add", ".")
+        git(project_git.project, "commit", "-q", "--allow-empty", "-m", branch)
+    git(project_git.project, "switch", "-q", "main")
+    plan = project_git.run(REUSES[how])
     assert [PROTECTED in each.protected_names for each in plan.repositories] == [True]
 
 
-def test_the_users_merge_is_finished(bench: Bench) -> None:
+def test_the_users_merge_is_finished(project_git: ProjectGit) -> None:
     for branch, text in (("theirs", "theirs"), ("main", "ours")):
-        git(bench.project, "switch", "-qC", branch, "main")
-        (bench.project / "a.txt").write_text(f"{text}\n")
-        git(bench.project, "commit", "-qam", f"On {branch}")
-    subprocess.run(["git", "merge", "-q", "theirs"], cwd=bench.project, check=False)
-    plan = bench.run("echo both > a.txt; git add a.txt")
-    assert len(bench.land(plan)) == 1
-    assert (bench.project / ".git/MERGE_HEAD").exists()
-    assert bench.land(bench.run("git commit -qm Merged")) == ["2 commits on main, the last: Merged"]
-    assert not (bench.project / ".git/MERGE_HEAD").exists()
-    assert status(bench.project) == ""
+        git(project_git.project, "switch", "-qC", branch, "main")
+        (project_git.project / "a.txt").write_text(f"{text}\n")
+        git(project_git.project, "commit", "-qam", f"On {branch}")
+    subprocess.run(["git", "merge", "-q", "theirs"], cwd=project_git.project, check=False)
+    plan = project_git.run("echo both > a.txt; git add a.txt")
+    assert len(project_git.land(plan)) == 1
+    assert (project_git.project / ".git/MERGE_HEAD").exists()
+    assert project_git.land(project_git.run("git commit -qm Merged")) == [
+        "2 commits on main, the last: Merged"
+    ]
+    assert not (project_git.project / ".git/MERGE_HEAD").exists()
+    assert status(project_git.project) == ""
 
 
-def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
+def test_submodules_and_linked_work_trees(project_git: ProjectGit, tmp_path: Path) -> None:
     library = repository(tmp_path / "library")
     options = ("-c", "protocol.file.allow=always")
-    git(bench.project, *options, "submodule", "--quiet", "add", str(library), "libs/one")
-    git(bench.project, "commit", "-qm", "With a library")
-    git(bench.project, "worktree", "add", "-q", "side")
-    bench.workspace.run("echo side >> .git/info/exclude")
+    git(project_git.project, *options, "submodule", "--quiet", "add", str(library), "libs/one")
+    git(project_git.project, "commit", "-qm", "With a library")
+    git(project_git.project, "worktree", "add", "-q", "side")
+    project_git.workspace.run("echo side >> .git/info/exclude")
     command = "cd libs/one && echo two > a.txt && git commit -qam Inner && cd ../.. && git add libs"
-    assert bench.land(bench.run(f"({command} && git commit -qm Outer)")) == [
+    assert project_git.land(project_git.run(f"({command} && git commit -qm Outer)")) == [
         "commit on main: Outer",
         "commit on main in libs/one: Inner",
     ]
-    inner = git(bench.project / "libs/one", "rev-parse", "HEAD")
-    assert git(bench.project, "rev-parse", "HEAD:libs/one") == inner
-    assert status(bench.project / "libs/one") == ""
-    plan = bench.run("cd side && echo three > b.txt && git commit -qam Side && cd ..")
-    assert bench.land(plan) == ["commit on side: Side"]
-    assert status(bench.project / "side") == ""
-    assert status(bench.project) == "?? side/"
+    inner = git(project_git.project / "libs/one", "rev-parse", "HEAD")
+    assert git(project_git.project, "rev-parse", "HEAD:libs/one") == inner
+    assert status(project_git.project / "libs/one") == ""
+    plan = project_git.run("cd side && echo three > b.txt && git commit -qam Side && cd ..")
+    assert project_git.land(plan) == ["commit on side: Side"]
+    assert status(project_git.project / "side") == ""
+    assert status(project_git.project) == "?? side/"
 
 
-def test_a_new_repository_is_made_outside_too_but_without_what_was_set_in_it(bench: Bench) -> None:
-    plan = bench.run(
+def test_a_new_repository_is_made_outside_too_but_without_what_was_set_in_it(
+    project_git: ProjectGit,
+) -> None:
+    plan = project_git.run(
         "mkdir new; cd new; git init -qb trunk; git config core.pager evil; echo > .git/hooks/evil;"
         " echo x > x.txt; git add .; git commit -qm New; cd .."
     )
-    assert bench.land(plan) == [
+    assert project_git.land(plan) == [
         "new branch trunk in new at {}: New".format(
-            git(bench.project / "new", "rev-parse", "HEAD")[:8]
+            git(project_git.project / "new", "rev-parse", "HEAD")[:8]
         ),
         "switch to trunk in new",
     ]
     assert plan.notes == [f"Left as it was: new/.git/hooks/evil: {git_plan.OTHERS}."]
-    assert status(bench.project / "new") == ""
-    assert not (bench.project / "new/.git/hooks/evil").exists()
-    assert "evil" not in (bench.project / "new/.git/config").read_text()
-    assert bench.land(bench.run("git init -q . ; mkdir two; git init -q two")) == [
+    assert status(project_git.project / "new") == ""
+    assert not (project_git.project / "new/.git/hooks/evil").exists()
+    assert "evil" not in (project_git.project / "new/.git/config").read_text()
+    assert project_git.land(project_git.run("git init -q . ; mkdir two; git init -q two")) == [
         "a new repository in two"
     ]
 
 
-def test_what_is_no_common_repository_does_not_come_back(bench: Bench) -> None:
-    plan = bench.run("git init -q --bare bare.git; git worktree add -q tree; cd tree; cd ..")
-    assert bench.land(plan) == [
-        "new branch tree at {}: First".format(git(bench.project, "rev-parse", "main")[:8])
+def test_what_is_no_common_repository_does_not_come_back(project_git: ProjectGit) -> None:
+    plan = project_git.run("git init -q --bare bare.git; git worktree add -q tree; cd tree; cd ..")
+    assert project_git.land(plan) == [
+        "new branch tree at {}: First".format(git(project_git.project, "rev-parse", "main")[:8])
     ]
     assert len(plan.notes) == 2
-    assert not (bench.project / "bare.git").exists()
-    assert git(bench.project, "worktree", "list").count("\n") == 0
+    assert not (project_git.project / "bare.git").exists()
+    assert git(project_git.project, "worktree", "list").count("\n") == 0
