@@ -29,7 +29,7 @@ from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite, Wanted, force_merge, merge_texts
-from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.paths import path_from_uri, printable, real_path
 from oh_daemon.workspace.raw_files import RawFiles
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
@@ -174,9 +174,9 @@ class ApplyTool:
         except (ToolError, Cancelled) as exc:
             changes = [change for _, change in plan.in_place]
             return unapplied_text(self._planned_changes, f"{exc or 'Interrupted.'}", changes)
-        omissions = (f"Left as it was: {name}: {why}." for name, why in result.left_out.items())
+        omissions = [f"Left as it was: {name}: {why}." for name, why in result.left_out.items()]
         git, note = self._apply_result_of_git(why_no_git or _which(result.left_out))
-        rows = _report_text([*result.rows, *omissions])
+        rows = _report_text(result.rows, omissions)
         note = "\n".join(filter(None, (rows, *note, *self._planned_changes.get("notes", ()))))
         return ended_with(self._planned_changes, note, _without_texts(result.changes), git)
 
@@ -246,11 +246,12 @@ class ApplyTool:
         modes: list[tuple[Path, int]] = []
         raw: list[tuple[Path, FileChange]] = []
         in_place: list[tuple[Path, FileChange]] = []
-        left_out = dict(self._planned_changes.get("leftOut", {}))
+        left_out = dict(self._planned_changes.get("omitted", {}))
         protected_names: list[str] = []
         clashes = False
         for change in (model_of(FileChange, each) for each in self._planned_changes["changes"]):
-            name = change.uri.rpartition("/")[2]
+            uri_path = path_from_uri(change.uri)
+            name = self._folders.name(uri_path) if uri_path else printable(change.uri)
             try:
                 path, why = self._place(change)
                 name = self._folders.name(path)
@@ -362,8 +363,10 @@ def _row(change: FileChange, name: str) -> str:
     return f"{verb} {name}{what}{f', mode {mode:o}' if is_mode and mode else ''}."
 
 
-def _report_text(rows: Sequence[str]) -> str:
-    return "\n".join(("[changed files]", *_cut_rows(rows))) if rows else ""
+def _report_text(rows: Sequence[str], omissions: Sequence[str]) -> str:
+    """Return the report on files: of many changes the first, of omissions all."""
+    lines = [*_cut_rows(rows), *omissions]
+    return "\n".join(("[changed files]", *lines)) if lines else ""
 
 
 def _cut_rows(rows: Sequence[str], limit: int = 40) -> Iterator[str]:

@@ -221,9 +221,7 @@ class Repositories:
 
 
 def _refusal_text(names: Sequence[str], why: str) -> str:
-    more = len(names) - _MAX_NAMED
-    which = ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"Left as it was: {which}: {why}."
+    return f"Left as it was: {', '.join(map(printable, names))}: {printable(why)}."
 
 
 def _compare(names: RepositoryNames, disk: Git, overlay: Git) -> _RepositoryChanges | None:

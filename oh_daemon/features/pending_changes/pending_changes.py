@@ -332,7 +332,7 @@ class PendingChanges:
                 if change.name in finding.unfinished:
                     changes += self._new_of_unfinished(folder / change.name, planned_change)
                 elif isinstance(planned_change, str):
-                    left_out[str(change.name)] = planned_change
+                    left_out[self._documents.folders.name(folder / change.name)] = planned_change
                 else:
                     changes.append(planned_change)
             self._ignored_files |= {

@@ -59,6 +59,26 @@ def test_new_folders_without_files_land_unasked(world: World) -> None:
     assert (world.project / "build/out").is_dir()
 
 
+OMISSIONS = (
+    "echo good > good.txt; mkdir sub; mkfifo $'p\\xff' $'sub/n\\n\\e]0;t' sub/same same"
+    "; git init -q sub/r; mkfifo $'sub/r/.git/hooks/h\\xff'; for n in {1..50}; do mkfifo q$n; done"
+)
+
+
+def test_omissions_are_listed_in_full_and_escaped(world: World) -> None:
+    world.script(call("terminal", command=OMISSIONS), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"mode": "autoEdit"})
+    assert world.turn(client)["status"] == "completed"
+    assert files_of(world) == {"good.txt": "good\n"}
+    [item] = items(client, "command")
+    why = "it is a pipe, a socket or a device"
+    lines = content_of(item).splitlines()
+    names = ("p\\udcff", "sub/n\\n\\x1b]0;t", "sub/same", "same", *(f"q{n}" for n in range(1, 51)))
+    assert {f"Left as it was: {name}: {why}." for name in names} <= {*lines}
+    assert any("hooks/h\\udcff" in line for line in lines)
+
+
 MODES = (
     "chmod 6755 a.txt; echo two >> c.txt; chmod 4755 c.txt; printf '\\0' > tool; chmod 6777 tool"
     "; echo > s.sh; chmod 4755 s.sh; mkdir -m 3777 n inherits/n; chmod 1755 inherits"
