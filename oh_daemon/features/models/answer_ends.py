@@ -20,26 +20,26 @@ ENDS: Mapping[str, FinishReason] = {
     "function_call": "tool_calls",
     "length": "length",
     "content_filter": "content_filter",
-    # Anthropic, "Handling stop reasons" (2026-11); `pause_turn` is unfinished.
+    # Anthropic, "Stop reasons" (platform.claude.com, 2026-11); `pause_turn` is unfinished.
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
-    # OpenAI's Responses API, "incomplete_details" (API reference, 2026-11).
+    # OpenAI's Responses API, `status` and `incomplete_details` (API reference, 2026-11).
     "completed": "stop",
     "max_output_tokens": "length",
-    # Mistral (API specification, 2026-11), Cohere (v2 chat, 2026-11), Hugging Face TGI, Together.
+    # Mistral's OpenAPI description 1.0.0: stop, length, model_length, error and tool_calls.
     "model_length": "length",
+    # Cohere's Chat V2, as in Oracle's CohereChatResponseV2 (2026-11): also ERROR.
     "complete": "stop",
     "tool_call": "tool_calls",
+    # Hugging Face's text generation server and Together, as in litellm 1.106.2 (2026-11).
     "eos_token": "stop",
     "eos": "stop",
-    # Proxies of several providers, as reported in their trackers (2025-2026).
+    # Services that follow OpenAI loosely; others that call models read it so, such as pi (2026).
     "end": "stop",
-    "max_tokens_exceeded": "length",
-    "max_length": "length",
 }
 """By a provider's word in lower case; Gemini's own API and its proxies write them in capitals."""
 _FILTERED = re.compile(r"safety|recitation|blocklist|prohibited|spii|guardrail|sensitive|filter")

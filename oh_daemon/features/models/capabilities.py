@@ -42,8 +42,6 @@ class Quirks:
     """It was trained on patches of several files."""
     takes_images_in_results: bool = False
     """Otherwise images that tools return follow in a user message."""
-    call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
-    """The ids of tool calls that it accepts, whichever model made them."""
 
 
 _PLAIN = Quirks()
@@ -56,16 +54,13 @@ QUIRKS: Mapping[str, Quirks] = {
     "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
     "codex": Quirks(edits_by_patch=True),
     "deepseek": Quirks(128_000, wants_reasoning_text=True),
-    "devstral": Quirks(128_000, call_ids=re.compile(r"[A-Za-z0-9]{9}")),
-    # litellm keeps Gemini's signatures in the ids.
-    "gemini": Quirks(call_ids=re.compile(r".*", re.DOTALL)),
+    "devstral": Quirks(128_000),
     "glm": Quirks(128_000, wants_reasoning_text=True),
     "gpt-5": Quirks(edits_by_patch=True),
     "gpt-6": Quirks(edits_by_patch=True),
     "gpt-oss": Quirks(131_072),
     "kimi": Quirks(262_144, wants_reasoning_text=True),
     "minimax": Quirks(wants_reasoning_text=True),
-    "mistral": Quirks(call_ids=re.compile(r"[A-Za-z0-9]{9}")),
     "qwen3": Quirks(262_144),
 }
 """The quirks by a part of the model's name; the first that matches counts."""

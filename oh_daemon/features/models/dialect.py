@@ -186,7 +186,8 @@ class EncodedMessages:
 def encoded_body(dialect: Dialect, call: ProviderCall, cache: EncodedMessages) -> bytes:
     """Return the body; what was encoded for the conversation's last request is used again."""
     messages, name = call.request.messages, dialect.field
-    if messages[0]["role"] != "system" or name in call.settings.extra_body:
+    is_apart = messages[0]["role"] == "system" and call.can.rules.takes_system
+    if not is_apart or name in call.settings.extra_body:
         return encode_body(dialect.body(call))
 
     def write(part: MessageGroup) -> bytes:

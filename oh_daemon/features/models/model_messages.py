@@ -148,7 +148,7 @@ def _accepted(call: Json, can: Capabilities) -> Json:
 
 
 def _call_id(call_id: str, can: Capabilities) -> str:
-    if can.quirks.call_ids.fullmatch(call_id):
+    if can.rules.call_ids.fullmatch(call_id):
         return call_id
     return sha256(call_id.encode()).hexdigest()[:9]
 

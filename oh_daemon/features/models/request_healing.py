@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oh_daemon.features.models.decoded import as_list, as_object
-from oh_daemon.features.models.request_rules import Rules
+from oh_daemon.features.models.request_rules import Rules, strict_rules
 from oh_daemon.features.models.schemas import without_unions
 from oh_daemon.kernel.ports import Json, ModelRequest, ToolCall
 
@@ -60,21 +60,47 @@ def with_ends(messages: Sequence[Json]) -> Sequence[Json]:
 def in_order(messages: Iterable[Json], rules: Rules) -> list[Json]:
     """Return the messages in an order of roles that is taken."""
     result: list[Json] = []
-    for message in messages:
+    for message in _with_accepted_calls(messages, rules):
         role, before = message["role"], result[-1]["role"] if result else None
         if rules.bridges_results and (before, role) == ("tool", "user"):
             result.append(_BRIDGE)
-        if rules.alternates and before == role == "user":
+        if not rules.takes_system and (before, role) == ("system", "user"):
+            result[-1] = {**joined(result[-1], message), "role": "user"}
+        elif rules.alternates and before == role == "user":
             result[-1] = joined(result[-1], message)
         elif rules.alternates and before == role == "assistant":
-            result[-1] = {**joined(result[-1], message), **_calls_of(message)}
+            calls = {name: message[name] for name in ("tool_calls",) if name in message}
+            content = joined(result[-1], message)
+            if calls and not rules.takes_text_with_calls:
+                content["content"] = None
+            result[-1] = {**content, **calls}
         else:
             result.append(message)
     return result
 
 
-def _calls_of(message: Json) -> Json:
-    return {name: message[name] for name in ("tool_calls",) if name in message}
+def _with_accepted_calls(messages: Iterable[Json], rules: Rules) -> Iterator[Json]:
+    """Yield the messages, with the calls of each answer and their results in a form that is taken.
+
+    A piece of a conversation has the results of each of its answers (see `encoded_body`).
+    """
+    names: dict[str, str] = {}
+    later_calls: list[Json] = []
+    for message in messages:
+        if message["role"] == "assistant" and "tool_calls" in message:
+            calls: list[Json] = message["tool_calls"]
+            names = {call["id"]: call["function"]["name"] for call in calls}
+            later_calls = [] if rules.takes_parallel_calls else calls[1:]
+            content = message["content"] if rules.takes_text_with_calls else None
+            first_calls = calls[: len(calls) - len(later_calls)]
+            yield {**message, "content": content, "tool_calls": first_calls}
+        elif message["role"] == "tool":
+            name = names.get(message["tool_call_id"]) if rules.names_results else None
+            yield {**message, "name": name} if name else message
+            if later_calls:
+                yield {"role": "assistant", "content": None, "tool_calls": [later_calls.pop(0)]}
+        else:
+            yield message
 
 
 def joined(first: Json, second: Json) -> Json:
@@ -339,7 +365,9 @@ def plan_relief(message: str, request: ModelRequest) -> Relief | None:
     if "image" in text:
         return Relief("the images of the conversation were left out", without_images=True)
     if re.search(
-        r"\brole|alternat|prefill|last message|must be followed|message.{0,10}order", text
+        r"\brole|alternat|prefill|last message|must be followed|message.{0,10}order|single tool"
+        r"|same assistant message|tool call id|system (?:message|prompt)",
+        text,
     ):
         return Relief("messages were sent in a strict order of roles", in_strict_order=True)
     field = next((a or b for a, b in _FIELD.findall(message)), "")
@@ -375,7 +403,7 @@ def relieved(request: ModelRequest, relief: Relief) -> ModelRequest:
 def relieved_rules(rules: Rules, relief: Relief) -> Rules:
     """Return the rules that hold after a refusal."""
     if relief.in_strict_order:
-        rules = replace(rules, alternates=True, bridges_results=True)
+        rules = strict_rules(rules)
     return replace(rules, needs_signatures=True) if relief.without_thinking else rules
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 
 _ANY = re.compile(r".*", re.DOTALL)
+_NINE = re.compile(r"[A-Za-z0-9]{9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,16 @@ class Rules:
     """Two messages of the user in a row are refused."""
     bridges_results: bool = False
     """A message of the user right after a tool's result is refused."""
+    takes_system: bool = True
+    """Whether there may be a system prompt; otherwise the first message of the user has it."""
+    takes_parallel_calls: bool = True
+    """Whether an answer may have several calls; otherwise each is an answer with its result."""
+    takes_text_with_calls: bool = True
+    """Whether an answer may have text and calls; otherwise the text is left out."""
+    names_results: bool = False
+    """A result carries its tool's name, which is not part of OpenAI's format."""
+    call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
+    """The ids of tool calls that are accepted, whichever model made them."""
     needs_signatures: bool = False
     """A call without the model's own signature is refused, also one that another model made."""
     takes_root_unions: bool = True
@@ -71,9 +82,16 @@ ROWS: Sequence[Row] = (
     ),
     Row(
         r"mistral|mixtral|ministral|devstral|codestral|magistral|pixtral",
-        Rules(alternates=True, bridges_results=True),
+        Rules(alternates=True, bridges_results=True, call_ids=_NINE),
         "github.com/mistralai/mistral-vibe/issues/578 (2026-04-09): invalid_request_message_order;"
         " github.com/aaif-goose/goose/issues/5998 (2025-12-05)",
+    ),
+    Row(
+        r"mistral-(?:7b|nemo|large(?:-instruct)?-2407)|mixtral|codestral-(?:22b|2405)"
+        r"|ministral-8b|pixtral-12b",
+        Rules(takes_text_with_calls=False),
+        "mistral-common 1.13.1 (2026-11), InstructTokenizerV2 and V3, by which vLLM reads models of"
+        " these versions: Cannot have tool calls and content defined in the same assistant message",
     ),
     Row(
         r"gemma",
@@ -81,10 +99,28 @@ ROWS: Sequence[Row] = (
         "github.com/google/adk-python/issues/1373 (2025-06-13): roles must alternate, in vLLM",
     ),
     Row(
+        r"gemma-?(?:2|1\.1)\b|codegemma",
+        Rules(takes_system=False),
+        "huggingface.co/google/gemma-2-2b-it, its chat template (2024-07): System role not"
+        " supported",
+    ),
+    Row(
+        r"llama-?3[.-]?[123]",
+        Rules(takes_parallel_calls=False),
+        "huggingface.co/meta-llama/Llama-3.1-8B-Instruct, its chat template (2024-07): This model"
+        " only supports single tool-calls at once!",
+    ),
+    Row(
         r"^(?:hosted_vllm|llamafile|lm_studio|ollama|ollama_chat)/",
-        Rules(alternates=True),
+        Rules(alternates=True, names_results=True),
         "github.com/nextai-translator/raycast-openai-translator/issues/34 (2026-02-19): llama.cpp"
-        " runs the model's own template, whichever it is",
+        " runs the model's own template, whichever it is; that of google/functiongemma-270m-it"
+        " (2025-12) reads the name of a result",
+    ),
+    Row(
+        r"gemini",
+        Rules(call_ids=_ANY),
+        "litellm 1.106.2 (2026-11) keeps Gemini's signatures in the ids of calls",
     ),
     Row(
         r"^gemini/gemini-(?:[3-9]|\d\d)|^gemini/.*-latest",
@@ -101,24 +137,30 @@ def rules_for(model: str, provider: str | None) -> Rules:
     return reduce(_both, (row.rules for row in ROWS if re.search(row.models, name)), Rules())
 
 
+_FREE = asdict(Rules())
+_TEMPLATES = Rules(
+    alternates=True,
+    bridges_results=True,
+    takes_system=False,
+    takes_parallel_calls=False,
+    takes_text_with_calls=False,
+    call_ids=_NINE,
+)
+"""All that the chat template of any model may refuse in an order of messages."""
+
+
+def strict_rules(rules: Rules) -> Rules:
+    """Return the rules with all that a template may refuse, for a model of unknown name."""
+    return _both(rules, _TEMPLATES)
+
+
 def _both(one: Rules, other: Rules) -> Rules:
     """Return what holds when both do: all that is refused, and the smaller of two limits."""
-    has_keys = one.property_keys is not _ANY
-    return Rules(
-        alternates=one.alternates or other.alternates,
-        bridges_results=one.bridges_results or other.bridges_results,
-        needs_signatures=one.needs_signatures or other.needs_signatures,
-        takes_root_unions=one.takes_root_unions and other.takes_root_unions,
-        max_images=_smaller(one.max_images, other.max_images),
-        max_side=_smaller(one.max_side, other.max_side),
-        many_images=_smaller(one.many_images, other.many_images),
-        many_side=_smaller(one.many_side, other.many_side),
-        max_tools=_smaller(one.max_tools, other.max_tools),
-        property_keys=one.property_keys if has_keys else other.property_keys,
-        tool_names=one.tool_names,
-    )
-
-
-def _smaller(one: int | None, other: int | None) -> int | None:
-    limits = [limit for limit in (one, other) if limit is not None]
-    return min(limits, default=None)
+    before = asdict(one)
+    changes = {
+        name: value
+        for name, value in asdict(other).items()
+        if value != _FREE[name]
+        and (before[name] == _FREE[name] or (isinstance(value, int) and value < before[name]))
+    }
+    return replace(one, **changes)

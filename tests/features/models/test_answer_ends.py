@@ -25,7 +25,7 @@ FAILURES = (
 )
 SUCCESSES = {
     **dict.fromkeys(("stop", "STOP", "end_turn", "stop_sequence", "eos", "COMPLETE"), "stop"),
-    **dict.fromkeys(("length", "MAX_TOKENS", "model_length", "max_tokens_exceeded"), "length"),
+    **dict.fromkeys(("length", "MAX_TOKENS", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal"), "content_filter"),
 }
 ECHO = tool("echo", lambda words: words, words={"type": "string"})

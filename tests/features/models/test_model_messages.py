@@ -71,7 +71,7 @@ def test_an_id_that_a_model_refuses_is_another_one_in_call_and_result(
     [native_call] = call_message["tool_calls"]
     assert native_call["id"] == result_message["tool_call_id"]
     assert (native_call["id"] == call_id) is is_kept
-    assert can.quirks.call_ids.fullmatch(native_call["id"])
+    assert can.rules.call_ids.fullmatch(native_call["id"])
 
 
 def test_a_tool_loop_that_another_model_began_lacks_thinking_until_it_has_ended():

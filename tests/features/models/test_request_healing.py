@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
-import struct
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,9 +12,9 @@ import pytest
 from core_world import at_work, tool
 from fake_llm import FakeLLM, Json, Step, error, raw_call, say
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from model_calls import ask, complete, retrying
-from model_corpus import A, answer, call_of, image, result, text, user
+from model_corpus import A, answer, image, result, text, user
+from model_histories import histories, png_url
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
@@ -39,17 +37,12 @@ MODELS: Sequence[tuple[str, Dialect]] = (
     ("openai/gpt-x", CHAT),
     ("openai/gpt-x", RESPONSES),
     ("mistral/devstral-x", CHAT),
-    ("openrouter/mistralai/mistral-x", CHAT),
+    ("openrouter/mistralai/mistral-nemo", CHAT),
     ("hosted_vllm/google/gemma-x", CHAT),
     ("llamafile/any", CHAT),
     ("gemini/gemini-3-x", CHAT),
     ("deepseek/deepseek-x", CHAT),
 )
-
-
-def png(width: int, height: int) -> str:
-    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", width, height)
-    return f"data:image/png;base64,{base64.b64encode(head + bytes(16)).decode()}"
 
 
 # litellm's own use of pydantic causes these warnings.
@@ -60,32 +53,6 @@ pytestmark = [
 
 
 # Conversations
-
-
-NOTE = user("<note>Your last answer held neither text nor a tool call.</note>")
-SEEN = [text("See:"), image(png(1170, 2532))]
-THOUGHTS = ({}, {"model": "anthropic/claude-x", "text": "Hm.", "blocks": []})
-NAMES = ("terminal", "files__find", "no such tool", "functions.edit", "x" * 80)
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> list[Json]:
-    """Draw messages as a log renders them: steering, nudges, interrupts, images, kills, cuts."""
-    messages: list[Json] = [{"role": "system", "content": "Be good."}]
-    messages += draw(st.sampled_from([[user("Go.")], [user("Go."), user("<summary/>")], []]))
-    for n in range(draw(st.integers(0, 5))):
-        names = draw(st.lists(st.sampled_from(NAMES), max_size=3))
-        ids = [draw(st.sampled_from([f"call_{n}_{k}", f"call|{n}{k}__thought__c2ln"]))
-               for k in range(len(names))]  # fmt: skip
-        made_calls = [call_of(ids[k], name, command="ls") for k, name in enumerate(names)]
-        thought: Json = draw(st.sampled_from(THOUGHTS))
-        said = draw(st.sampled_from(["I look.", None] if names else ["I look."]))
-        messages.append(answer(said, *made_calls, **thought))
-        seen = st.sampled_from(["seen", "", SEEN])
-        messages += [result(call_id, draw(seen)) for call_id in ids]
-        follows = [[], [user("And?")], [NOTE, user("Stop.")], [user([text("See:"), image()])]]
-        messages += draw(st.sampled_from(follows))
-    return messages
 
 
 def body_of(model: str, dialect: Dialect, messages: list[Json], tools: Sequence[Json]) -> Json:
@@ -159,7 +126,10 @@ def judge(model: str, dialect: Dialect, body: Json) -> None:
         assert not pairs & {("user", "user"), ("assistant", "assistant")}
     if rules_for(model, None).bridges_results:
         assert ("tool", "user") not in pairs
-    names = [c["function"]["name"] for each in messages for c in each.get("tool_calls", ())]
+    answers = [each for each in messages if "tool_calls" in each]
+    if not rules_for(model, None).takes_text_with_calls:
+        assert not any(each.get("content") for each in answers)
+    names = [c["function"]["name"] for each in answers for c in each["tool_calls"]]
     assert all(rules_for(model, None).tool_names.fullmatch(name) for name in names)
     if rules_for(model, None).needs_signatures:
         firsts = [each["tool_calls"][0] for each in messages if each.get("tool_calls")]
@@ -167,24 +137,22 @@ def judge(model: str, dialect: Dialect, body: Json) -> None:
 
 
 @pytest.mark.parametrize(("model", "dialect"), MODELS)
-@given(messages=conversations())
+@given(messages=histories())
 @settings(max_examples=25, deadline=None)
 def test_any_conversation_is_taken_by_any_provider(
     model: str, dialect: Dialect, messages: list[Json]
 ) -> None:
-    if len(messages) > 1:
-        judge(model, dialect, body_of(model, dialect, messages, [TERMINAL, ODD]))
+    judge(model, dialect, body_of(model, dialect, messages, [TERMINAL, ODD]))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("model", "dialect"), MODELS)
-@given(messages=conversations())
+@given(messages=histories())
 @settings(max_examples=3_000, deadline=None)
 def test_many_conversations_are_taken_by_any_provider(
     model: str, dialect: Dialect, messages: list[Json]
 ) -> None:
-    if len(messages) > 1:
-        judge(model, dialect, body_of(model, dialect, messages, [TERMINAL, ODD]))
+    judge(model, dialect, body_of(model, dialect, messages, [TERMINAL, ODD]))
 
 
 def test_every_row_has_a_source_with_its_date() -> None:
@@ -212,7 +180,7 @@ def images_in(body: Json) -> int:
 def test_images_that_are_too_many_or_too_large_become_a_line(
     count: int, side: int, kept: int
 ) -> None:
-    pictures = [image(png(700, side)) for _ in range(count)]
+    pictures = [image(png_url(700, side)) for _ in range(count)]
     body = body_of("anthropic/claude-x", ANTHROPIC, [user([text("See:"), *pictures])], [])
     assert images_in(body) == kept
     assert json.dumps(body).count("left out") == count - kept
