@@ -156,7 +156,7 @@ Each is the number of the day plus 10 %, reset when an issue ends.
 PROCESSES = (
     *("system/spawner", "system/reaper", "system/pty", "features/terminal/shell"),
     *("features/sandbox/landlock", "features/sandbox/entry"),
-    "features/models/litellm_calls",
+    *("features/models/litellm_calls", "features/models/image_scaling"),
     "features/sandbox/monitor",
     "frontends/fleet/engines",
     "conformance/",
@@ -164,6 +164,7 @@ PROCESSES = (
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("features/models/litellm_child",),
     "mcp": ("features/mcp/",),
+    "PIL": ("features/models/image_child",),
     "pygls": ("frontends/lsp/positions",),
     "lsprotocol": ("frontends/lsp/",),
     "typer": ("frontends/cli/",),

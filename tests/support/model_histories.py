@@ -27,6 +27,10 @@ def png_url(width: int, height: int) -> str:
     return f"data:image/png;base64,{base64.b64encode(png(width, height)).decode()}"
 
 
+def unreadable(url: str, max_side: int, max_bytes: int) -> None:
+    """Stands for a scaler to which no image is readable, since those drawn here have only heads."""
+
+
 TEXT: Json = {"type": "text", "text": "See:"}
 PICTURE: Json = {
     "type": "image",

@@ -44,6 +44,7 @@ from oh_daemon.features.models.failures import (
     unreachable,
 )
 from oh_daemon.features.models.http import Response, bearer_headers, request
+from oh_daemon.features.models.image_scaling import ScaledImages
 from oh_daemon.features.models.litellm_calls import litellm_chunks
 from oh_daemon.features.models.model_messages import ShownText, read_answer
 from oh_daemon.features.models.prices import cost_usd, price_table, read_usage
@@ -85,6 +86,7 @@ class RemoteModel:
         """By conversation."""
         self._reliefs = WeakKeyDictionary[object, tuple[Relief, ...]]()
         """What a provider refused before, by conversation."""
+        self._images = ScaledImages()
         self.name = settings.model
         self.label = settings.model
 
@@ -188,7 +190,7 @@ class RemoteModel:
             )
             if relief.without_setting:
                 settings = settings.model_copy(update={relief.without_setting: None})
-        messages = with_ends(within_images(request.messages, can.rules))
+        messages = with_ends(within_images(request.messages, can.rules, self._images.scaled))
         provider = find_provider(settings, price_table())
         return ProviderCall(replace(request, messages=messages), settings, can, provider)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from oh_daemon.features.models.request_rules import Rules, strict_rules
 from oh_daemon.features.models.schemas import without_unions
 from oh_daemon.kernel.ports import Json, ModelRequest, ToolCall
 
+Scale = Callable[[str, int, int], str | None]
+"""Scales the image of a data URL to a side in pixels and a size in bytes."""
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Google's own stand-in for the signature of a call that its model did not make."""
 _BRIDGE: Json = {"role": "assistant", "content": "I have the results."}
@@ -34,6 +36,8 @@ _DEPENDENT = frozenset({"dependentRequired", "dependentSchemas", "dependencies"}
 _SEGMENT = 0xFF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """The segments of a JPEG that have its size."""
+_MAX_IMAGE_CHARS = 20 << 20
+_MAX_SIDE = 8000
 _HEAD_CHARS = 64 << 10
 """Base64 that holds the size of every image; a JPEG may have a picture of its own before it."""
 
@@ -115,46 +119,54 @@ def _parts(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def within_images(messages: Sequence[Json], rules: Rules) -> Sequence[Json]:
-    """Return the messages with a line of text for each image that is too many or too large.
+def within_images(messages: Sequence[Json], rules: Rules, scale: Scale) -> Sequence[Json]:
+    """Return the messages with smaller images, and a line of text for each that is left out.
 
-    The oldest go first, a quarter of the limit at once, so that the messages before stay the same
-    for some requests.
+    Of too many, the oldest go first, a quarter of the limit at once, so that the messages before
+    stay the same for some requests. `scale` returns None for an image that cannot be read.
     """
     images = [
-        (n, k, _side(part["image_url"]["url"]))
+        (n, k, part["image_url"]["url"])
         for n, message in enumerate(messages)
         for k, part in enumerate(as_list(message["content"]))
         if part["type"] == "image_url"
     ]
-    sides = [side for _, _, side in images if side]
-    limits = [rules.max_images] if rules.max_images else []
-    if rules.many_side and any(side > rules.many_side for side in sides):
-        limits += [rules.many_images or 0]
-    limit = min(limits, default=len(images))
+    limit = rules.max_images or len(images)
     step = max(limit // 4, 1)
     n_dropped = -(-(len(images) - limit) // step) * step if len(images) > limit else 0
-    notes = {image[:2]: "(an image, left out: there are too many)" for image in images[:n_dropped]}
-    for n, k, side in images:
-        if rules.max_side and side and side > rules.max_side:
-            notes[n, k] = f"(an image, left out: a side of {side} pixels is more than it can have)"
-    indexes = {n for n, _ in notes}
-    return (
-        [
-            _with_notes(message, n, notes) if n in indexes else message
-            for n, message in enumerate(messages)
-        ]
-        if notes
-        else messages
+    too_many: Json = {"type": "text", "text": "(an image, left out: there are too many)"}
+    parts: dict[int, dict[int, Json]] = {}
+    for n, k, _ in images[:n_dropped]:
+        parts.setdefault(n, {})[k] = too_many
+    for n, k, url in images[n_dropped:]:
+        if _is_too_large(url, rules):
+            parts.setdefault(n, {})[k] = _scaled_part(url, rules, scale)
+    if not parts:
+        return messages
+    return [
+        _with_parts(message, parts[n]) if n in parts else message
+        for n, message in enumerate(messages)
+    ]
+
+
+def _is_too_large(url: str, rules: Rules) -> bool:
+    side = _side(url) if rules.max_side else None
+    return bool(side and rules.max_side and side > rules.max_side) or bool(
+        rules.max_image_bytes and url.startswith("data:") and len(url) > rules.max_image_bytes
     )
 
 
-def _with_notes(message: Json, n: int, notes: Mapping[tuple[int, int], str]) -> Json:
-    content = [
-        {"type": "text", "text": notes[n, k]} if (n, k) in notes else part
-        for k, part in enumerate(message["content"])
-    ]
-    return {**message, "content": content}
+def _scaled_part(url: str, rules: Rules, scale: Scale) -> Json:
+    max_bytes = (rules.max_image_bytes or _MAX_IMAGE_CHARS) // 4 * 3
+    smaller = scale(url, rules.max_side or _MAX_SIDE, max_bytes)
+    if smaller is None:
+        why = f"it is too large ({_side(url)} pixels) and cannot be scaled"
+        return {"type": "text", "text": f"(an image, left out: {why})"}
+    return {"type": "image_url", "image_url": {"url": smaller}}
+
+
+def _with_parts(message: Json, parts: Mapping[int, Json]) -> Json:
+    return {**message, "content": [parts.get(k, p) for k, p in enumerate(message["content"])]}
 
 
 def _side(url: str) -> int | None:

@@ -41,9 +41,8 @@ class Rules:
     """Most images in a request."""
     max_side: int | None = None
     """Most pixels of an image's longer side."""
-    many_images: int | None = None
-    """With more images than this, `many_side` holds instead."""
-    many_side: int | None = None
+    max_image_bytes: int | None = None
+    """Most bytes of an image in base64."""
     max_tools: int | None = None
     """Most tools in a request."""
     property_keys: re.Pattern[str] = _ANY
@@ -66,13 +65,12 @@ ROWS: Sequence[Row] = (
         r"^anthropic/|claude",
         Rules(
             max_images=100,
-            max_side=8000,
-            many_images=20,
-            many_side=2000,
+            max_side=2000,
+            max_image_bytes=5 << 20,
             takes_root_unions=False,
             property_keys=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
         ),
-        "platform.claude.com, Vision, general limits (2026-11-28);"
+        "platform.claude.com, Vision, general limits (2026-11-28): 2,000 pixels beside 20 others;"
         " github.com/decocms/studio/pull/6874 (2026-09-02): property keys",
     ),
     Row(

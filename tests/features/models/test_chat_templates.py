@@ -22,7 +22,7 @@ from jinja2 import Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
-from model_histories import histories
+from model_histories import histories, unreadable
 
 from oh_daemon.features.models.capabilities import find_capabilities
 from oh_daemon.features.models.chat import CHAT
@@ -119,7 +119,7 @@ def body_of(name: str, messages: Sequence[Json], relief: Relief | None = None) -
     can, provider = find_capabilities(llm, table), find_provider(llm, table)
     if relief:
         can = replace(can, rules=relieved_rules(can.rules, relief))
-    request = ModelRequest(with_ends(within_images(messages, can.rules)), [TOOL])
+    request = ModelRequest(with_ends(within_images(messages, can.rules, unreadable)), [TOOL])
     call = ProviderCall(request, llm, can, provider)
     return json.loads(encoded_body(CHAT, call, EncodedMessages()))
 

@@ -14,7 +14,7 @@ from fake_llm import FakeLLM, Json, Step, error, raw_call, say
 from hypothesis import given, settings
 from model_calls import ask, complete, retrying
 from model_corpus import A, answer, image, result, text, user
-from model_histories import histories, png_url
+from model_histories import histories, unreadable
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
@@ -61,7 +61,7 @@ def body_of(model: str, dialect: Dialect, messages: list[Json], tools: Sequence[
     llm = LLMSettings(model=model, api=api)
     table = {model: {"supports_vision": True, "supports_function_calling": True}}
     can, provider = find_capabilities(llm, table), find_provider(llm, table)
-    whole = with_ends(within_images(messages, can.rules))
+    whole = with_ends(within_images(messages, can.rules, unreadable))
     request = ProviderCall(ModelRequest(whole, tools), llm, can, provider)
     return json.loads(encoded_body(dialect, request, EncodedMessages()))
 
@@ -168,22 +168,6 @@ def test_call_of_another_model_has_the_stand_in_for_a_signature() -> None:
     )
     [made_call] = body["messages"][1]["tool_calls"]
     assert made_call["extra_content"] == {"google": {"thought_signature": NO_SIGNATURE}}
-
-
-def images_in(body: Json) -> int:
-    return json.dumps(body["messages"]).count('"type": "image"')
-
-
-@pytest.mark.parametrize(
-    ("count", "side", "kept"), [(20, 2532, 20), (21, 2532, 16), (21, 900, 21), (1, 8001, 0)]
-)
-def test_images_that_are_too_many_or_too_large_become_a_line(
-    count: int, side: int, kept: int
-) -> None:
-    pictures = [image(png_url(700, side)) for _ in range(count)]
-    body = body_of("anthropic/claude-x", ANTHROPIC, [user([text("See:"), *pictures])], [])
-    assert images_in(body) == kept
-    assert json.dumps(body).count("left out") == count - kept
 
 
 def test_odd_names_of_arguments_are_sent_as_others_and_come_back() -> None:
