@@ -13,7 +13,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from oh_daemon.common.masking import Masker
+from oh_daemon.common.plain_text import ends
 from oh_daemon.features.edit.file_changes import FileChanges, Step, checked_text
+from oh_daemon.features.edit.notebooks import render_notebook
 from oh_daemon.features.language.language import Watch, unwatched
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.kernel.tool_schemas import LINE, PATH, takes
@@ -43,6 +45,9 @@ _IMAGES = {
     rb"RIFF....WEBP": "image/webp",
 }
 """How files begin that are images which models see."""
+_NOTEBOOK = (
+    "the cells of a notebook; view it with start_line for its JSON, which edits have to match"
+)
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 
 _DESCRIPTION = """View and edit text files; text that the user has not saved counts.
@@ -142,6 +147,11 @@ class EditTool:
             if (image := self._image(path)) is None:
                 raise
             return image
+        if path.suffix == ".ipynb" and not {"start_line", "end_line"} & args.keys():
+            cells = render_notebook(view.text)
+            if cells is not None:
+                excerpt = ends(masker.mask(cells), MAX_SHOWN_BYTES // 2, _NOTEBOOK)
+                return ToolResult(({"type": "text", "text": f"{excerpt}\n[{_NOTEBOOK}]"},))
         text = {"type": "text", "text": _render_view(view, args, masker)}
         return ToolResult((text,), meta={SEEN: fingerprint(view.text)})
 

@@ -101,6 +101,10 @@ def test_pages_of_a_long_file_cover_every_line_once(workspace: Workspace) -> Non
 
 
 def test_view_shows_what_is_special_about_the_end_and_long_lines(workspace: Workspace) -> None:
+    notebook = '{"cells": [{"cell_type": "code", "source": "a", "outputs": []}]}'
+    workspace.write("a.ipynb", notebook)
+    assert workspace.ask("view", "a.ipynb").startswith("[cell 1, code]\na\n")
+    assert workspace.ask("view", "a.ipynb", start_line=1).startswith(f"     1\t{notebook}")
     workspace.write("empty", "")
     workspace.write("open", "a\r\nb")
     workspace.write("wide", "y" * 5000 + "\n")
