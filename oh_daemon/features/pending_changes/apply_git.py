@@ -16,6 +16,7 @@ from pathlib import Path
 from oh_daemon.features.pending_changes.git_repositories import is_git_dir
 from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
 from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import git_lock
 from oh_daemon.system.git import (
     HEAD,
     STASH,
@@ -75,7 +76,6 @@ class _RepositoryApplier:
         self._changes = repository_changes
         self._index = Path(repository_changes.git_dir) / "index"
         self._lock: int | None = None
-        self._is_lock_in_place = True
         self._read_blob = read_blob
         self._change: IndexChange | None = None
         if repository_changes.index is not None:
@@ -98,9 +98,9 @@ class _RepositoryApplier:
         if self._change is None and not any(move.ref == HEAD for move in self._changes.refs):
             yield
             return
-        lock = self._index.with_name("index.lock")
+        lock = self._index.with_name(git_lock.LOCK)
         try:
-            self._lock = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._lock = git_lock.take(self._index.parent)
         except FileExistsError as exc:
             raise ToolError(f"another git works there: {str(lock)!r} exists; try again") from exc
         except OSError as exc:
@@ -108,9 +108,7 @@ class _RepositoryApplier:
         try:
             yield
         finally:
-            os.close(self._lock)
-            if self._is_lock_in_place:
-                lock.unlink(missing_ok=True)
+            git_lock.release(self._index.parent, self._lock)
 
     def require_unmoved(self) -> None:
         """Raises `ToolError` when something is neither as before nor as after the command."""
@@ -152,8 +150,7 @@ class _RepositoryApplier:
             if move.ref == HEAD and move.after is not None:
                 self._move_head(move.before, move.after)
         if self._change is not None:
-            self._index.with_name("index.lock").rename(self._index)
-            self._is_lock_in_place = False
+            self._index.with_name(git_lock.LOCK).rename(self._index)
         if self._changes.stash is not None:
             self._move_stash(self._changes.stash)
         for operation in self._changes.ends:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from oh_daemon.features.pending_changes.upper_layer import Change
+from oh_daemon.system import git_lock
 from oh_daemon.system.git import Repository
 
 _REFS = re.compile(r"(packed-refs|refs/(heads|tags)/.*|(logs/)?refs/stash|reftable/.*)")
@@ -169,6 +171,19 @@ def git_dirs_outside(folders: Sequence[Path]) -> list[Path]:
         if git_dir is not None and is_git_dir(git_dir):
             outside |= dict.fromkeys((_common(git_dir), git_dir))
     return [each for each in outside if not any(map(each.is_relative_to, folders))]
+
+
+def drop_leftover_locks(folders: Sequence[Path]) -> None:
+    """Unlock the repositories at the top of open folders that a killed daemon left locked."""
+    for git_dir in filter(None, map(git_dir_of, folders)):
+        with suppress(OSError):
+            git_lock.drop_leftover(git_dir)
+
+
+def git_dir_of(folder: Path) -> Path | None:
+    """Return the repository whose work tree begins at a folder, or None."""
+    git_dir = _led_to(folder / ".git")
+    return git_dir if git_dir is not None and is_git_dir(git_dir) else None
 
 
 def _led_to(place: Path) -> Path | None:

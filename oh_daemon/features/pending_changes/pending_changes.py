@@ -36,6 +36,7 @@ from oh_daemon.features.pending_changes.changed_files import (
     why_not_applied,
 )
 from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
+from oh_daemon.features.pending_changes.git_repositories import drop_leftover_locks
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
 from oh_daemon.features.pending_changes.upper_layer import (
     SLACK_NS,
@@ -149,6 +150,7 @@ class PendingChanges:
         self._host = host
         self._replaced = replaced
         self._layers = Layers(overlay.sandbox, host, documents.folders.roots)
+        drop_leftover_locks(documents.folders.roots)
         self._repositories = Repositories.of(overlay.sandbox.spawner, host, documents)
         self._jobs = frozenset[bytes]()
         """The jobs that ran when changes were collected last."""

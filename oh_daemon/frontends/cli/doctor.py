@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from rich.text import Text
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import Models, greet
+from oh_daemon.features.pending_changes.git_repositories import git_dir_of
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.files import find_skills
@@ -25,6 +27,7 @@ from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.protocol.problems import render_problem
 from oh_daemon.storage.commit import CommitThread
 from oh_daemon.storage.event_log import open_log
+from oh_daemon.system import git_lock
 from oh_daemon.system.private_files import disk_error
 from oh_daemon.system.spawner import Spawner
 
@@ -55,6 +58,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     git = shutil.which("git")
     consequence = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {consequence}")
+    yield from _lock(folder)
     yield _log(folder)
     log_file = Places(os.environ).log_file
     yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
@@ -72,6 +76,20 @@ def _shell(folder: Path) -> tuple[str, str]:
         except DaemonError as exc:
             return "✗", f"no command can be run: {exc.message}"
     return "✓", f"commands run: {result.stdout.decode(errors='replace').splitlines()[0]}"
+
+
+def _lock(folder: Path) -> Iterator[tuple[str, str]]:
+    """Unlock the folder's repository if a killed daemon, perhaps an earlier version, locked it."""
+    git_dir = git_dir_of(folder)
+    if git_dir is None:
+        return
+    try:
+        if git_lock.drop_leftover(git_dir):
+            yield "!", f"{git_dir / git_lock.LOCK} was left by a killed daemon, and was removed"
+        elif report := git_lock.remove_old(git_dir, time.time(), git_lock.running_programs()):
+            yield "!", report
+    except OSError as exc:
+        yield "!", f"{git_dir / git_lock.LOCK} cannot be removed: {exc.strerror}"
 
 
 def _log(folder: Path) -> tuple[str, str]:

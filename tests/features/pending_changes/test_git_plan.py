@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -204,6 +205,53 @@ def test_a_landing_that_was_cut_off_can_be_done_once_more(project_git: ProjectGi
     project_git.land(plan)
     assert git(project_git.project, "log", "--format=%s", "topic") == "Two\nFirst"
     assert status(project_git.project) == ""
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from oh_daemon.system import git_lock
+git_dir = Path(sys.argv[1])
+descriptor = git_lock.take(git_dir)
+os.write(descriptor, b"half an index")
+if sys.argv[2] == "renamed":
+    (git_dir / "index").write_bytes((git_dir / "index").read_bytes())
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, (git_dir / "index").read_bytes(), 0)
+    (git_dir / "index.lock").rename(git_dir / "index")
+if sys.argv[2] == "alive":
+    print(flush=True)
+    sys.stdin.read()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("moment", ["locked", "renamed"])
+def test_lock_of_a_killed_daemon_is_removed_and_its_commit_applied(
+    project_git: ProjectGit, moment: str
+) -> None:
+    git_dir = project_git.project / ".git"
+    plan = project_git.run("echo two > a.txt; git commit -qam Two")
+    subprocess.run([sys.executable, "-c", KILLED, git_dir, moment], check=False)
+    assert (git_dir / "index.lock").exists() == (moment == "locked")
+    assert project_git.land(plan) == ["commit on main: Two"]
+    assert status(project_git.project) == ""
+    assert not [*git_dir.glob("*.lock")]
+
+
+def test_lock_of_a_living_daemon_stays(project_git: ProjectGit) -> None:
+    git_dir = project_git.project / ".git"
+    plan = project_git.run("echo two > a.txt; git commit -qam Two")
+    words = [sys.executable, "-c", KILLED, str(git_dir), "alive"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(ToolError, match="another git works there"):
+            project_git.land(plan)
+        assert (git_dir / "index.lock").read_text() == "half an index"
+    assert project_git.land(plan) == ["commit on main: Two"]
+    assert not [*git_dir.glob("*.lock")]
 
 
 PROTECTED = ".github/workflows/ci.yml"
