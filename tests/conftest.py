@@ -30,7 +30,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = re.compile(
     r"(?P<vscode_to_e>tests/editors/vscode/test_[a-e])|(?P<vscode>tests/editors/vscode/)"
-    r"|(?P<litellm>tests/features/models/test_(?:both_ways|price_table))"
+    r"|(?P<litellm>tests/features/models/test_(?:both_ways|price_table|request_healing))"
 )
 """Matches the names of tests that one worker runs: those of one group, one after another."""
 

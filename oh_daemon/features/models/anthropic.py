@@ -13,7 +13,8 @@ from typing import Any
 from oh_daemon.common.plain_text import well_formed_data
 from oh_daemon.features.models.assembly import call_chunk, chunks_of, delta_chunk
 from oh_daemon.features.models.dialect import Dialect, ProviderCall, without_none
-from oh_daemon.features.models.model_messages import STOP, parts_of, text_part
+from oh_daemon.features.models.model_messages import STOP
+from oh_daemon.features.models.request_healing import parts_of, text_part
 from oh_daemon.kernel.ports import Json
 
 _MAX_TOKENS = 4096

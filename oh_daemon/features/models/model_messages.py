@@ -17,7 +17,14 @@ from typing import Any, Literal
 
 from oh_daemon.features.models.call_pieces import KnownTools
 from oh_daemon.features.models.capabilities import Capabilities
-from oh_daemon.features.models.request_healing import joined, sent_name
+from oh_daemon.features.models.request_healing import (
+    joined,
+    parts_of,
+    plain_content,
+    sent_name,
+    text_part,
+    without_images,
+)
 from oh_daemon.features.models.written_calls import written_calls
 from oh_daemon.kernel.call_aliases import repaired_json, strict_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
@@ -63,7 +70,7 @@ def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
     return (
         messages_with_ids
         if can.sees_images
-        else [_without_images(message, _UNSEEN) for message in messages_with_ids]
+        else [without_images(message, _UNSEEN) for message in messages_with_ids]
     )
 
 
@@ -112,24 +119,9 @@ def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
             images = []
         if is_result:
             images += [part for part in parts_of(message["content"]) if part["type"] == "image_url"]
-        yield _without_images(message, _BELOW) if is_result else message
+        yield without_images(message, _BELOW) if is_result else message
     if images:
         yield {"role": "user", "content": images}
-
-
-def text_part(text: str) -> Json:
-    return {"type": "text", "text": text}
-
-
-def parts_of(content: str | list[Json] | None) -> list[Json]:
-    """Return the content of a message as a list of parts."""
-    return [text_part(content)] if isinstance(content, str) else content or []
-
-
-def plain_content(parts: list[Json]) -> str | list[Json]:
-    """Return one text if all parts are text, since some endpoints accept no list."""
-    is_text = all(part["type"] == "text" for part in parts)
-    return "\n".join(part["text"] for part in parts) if is_text else parts
 
 
 def _with_call_ids(message: Json, can: Capabilities) -> Json:
@@ -151,14 +143,6 @@ def _call_id(call_id: str, can: Capabilities) -> str:
     if can.rules.call_ids.fullmatch(call_id):
         return call_id
     return sha256(call_id.encode()).hexdigest()[:9]
-
-
-def _without_images(message: Json, note: str) -> Json:
-    content = message.get("content")
-    if isinstance(content, str | None):
-        return message
-    parts = [text_part(note) if p["type"] == "image_url" else p for p in parts_of(content)]
-    return {**message, "content": plain_content(parts)}
 
 
 def _with_cache_mark(message: Json) -> Json:

@@ -112,11 +112,31 @@ def joined(first: Json, second: Json) -> Json:
     contents = [each["content"] for each in (first, second) if each["content"]]
     if all(isinstance(content, str) for content in contents):
         return {**first, "content": "\n\n".join(contents) or None}
-    return {**first, "content": [part for content in contents for part in _parts(content)]}
+    return {**first, "content": [part for content in contents for part in parts_of(content)]}
 
 
-def _parts(content: str | list[Json]) -> list[Json]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def parts_of(content: str | list[Json] | None) -> list[Json]:
+    """Return the content of a message as a list of parts."""
+    return [text_part(content)] if isinstance(content, str) else content or []
+
+
+def plain_content(parts: list[Json]) -> str | list[Json]:
+    """Return one text if all parts are text, since some endpoints accept no list."""
+    is_text = all(part["type"] == "text" for part in parts)
+    return "\n".join(part["text"] for part in parts) if is_text else parts
+
+
+def without_images(message: Json, note: str) -> Json:
+    """Return the message with a note in place of each image."""
+    content = message.get("content")
+    if isinstance(content, str | None):
+        return message
+    parts = [text_part(note) if part["type"] == "image_url" else part for part in content]
+    return {**message, "content": plain_content(parts)}
 
 
 def within_images(messages: Sequence[Json], rules: Rules, scale: Scale) -> Sequence[Json]:
@@ -134,7 +154,7 @@ def within_images(messages: Sequence[Json], rules: Rules, scale: Scale) -> Seque
     limit = rules.max_images or len(images)
     step = max(limit // 4, 1)
     n_dropped = -(-(len(images) - limit) // step) * step if len(images) > limit else 0
-    too_many: Json = {"type": "text", "text": "(an image, left out: there are too many)"}
+    too_many = text_part("(an image, left out: there are too many)")
     parts: dict[int, dict[int, Json]] = {}
     for n, k, _ in images[:n_dropped]:
         parts.setdefault(n, {})[k] = too_many
@@ -161,7 +181,7 @@ def _scaled_part(url: str, rules: Rules, scale: Scale) -> Json:
     smaller = scale(url, rules.max_side or _MAX_SIDE, max_bytes)
     if smaller is None:
         why = f"it is too large ({_side(url)} pixels) and cannot be scaled"
-        return {"type": "text", "text": f"(an image, left out: {why})"}
+        return text_part(f"(an image, left out: {why})")
     return {"type": "image_url", "image_url": {"url": smaller}}
 
 
@@ -402,7 +422,8 @@ def relieved(request: ModelRequest, relief: Relief) -> ModelRequest:
     """Return the request without what was refused."""
     messages, tools = request.messages, request.tools
     if relief.without_images:
-        messages = [_without_images(each) for each in messages]
+        note = "(an image, left out: the provider refused it)"
+        messages = [without_images(each, note) for each in messages]
     if relief.without_thinking:
         messages = [{k: v for k, v in each.items() if k != "thinking"} for each in messages]
     tools = [each for each in tools if each["function"]["name"] not in relief.without_tools]
@@ -417,15 +438,6 @@ def relieved_rules(rules: Rules, relief: Relief) -> Rules:
     if relief.in_strict_order:
         rules = strict_rules(rules)
     return replace(rules, needs_signatures=True) if relief.without_thinking else rules
-
-
-def _without_images(message: Json) -> Json:
-    parts = as_list(message["content"])
-    if not parts:
-        return message
-    note = {"type": "text", "text": "(an image, left out: the provider refused it)"}
-    content = [note if part["type"] == "image_url" else part for part in parts]
-    return {**message, "content": content}
 
 
 def _plain(function: Json) -> Json:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from fake_llm import Json
@@ -75,7 +75,7 @@ TOOL: Json = {
 class Generation(Extension):
     """The tag that marks what a model says, for training, as in transformers."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 - the library declares it as a field of an instance.
 
     def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
         next(parser.stream)
@@ -86,6 +86,14 @@ def refuse(words: str) -> None:
     raise TemplateError(words)
 
 
+def now_as(form: str) -> str:
+    return datetime.now(UTC).strftime(form)
+
+
+def to_json(value: object, *, ensure_ascii: bool = False, **how: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **how)
+
+
 @cache
 def environment() -> SandboxedEnvironment:
     """Return what transformers renders chat templates in, and servers after it."""
@@ -94,13 +102,9 @@ def environment() -> SandboxedEnvironment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols", Generation],
     )
-    rendering.globals |= {
-        "raise_exception": refuse,
-        "strftime_now": lambda form: datetime.now(UTC).strftime(form),
-    }
-    rendering.filters["tojson"] = lambda value, **how: json.dumps(
-        value, **{"ensure_ascii": False} | how
-    )
+    own: dict[str, Any] = {"raise_exception": refuse, "strftime_now": now_as}
+    rendering.globals.update(own)
+    rendering.filters["tojson"] = to_json
     return rendering
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from acp_client import AcpClient
 from fake_llm import hang, say
 from processes import argv
@@ -61,6 +62,7 @@ def test_an_interrupt_and_another_conversation_do_not_wait_for_the_import(
     assert child_of(client) == child_held
 
 
+@pytest.mark.full
 def test_what_an_acp_client_asks_meanwhile_does_not_wait_for_the_import_either(
     world: World, tmp_path: Path
 ) -> None:

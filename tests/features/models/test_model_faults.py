@@ -322,6 +322,7 @@ def test_an_error_of_the_listener_ends_the_call():
         assert fake.wait_for_requests(1)[0].close_event.wait(WITHIN_S)
 
 
+@pytest.mark.full
 def test_a_process_for_litellm_that_cannot_be_started_is_a_failure_that_may_pass() -> None:
     code = """
 import resource

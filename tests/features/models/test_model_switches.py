@@ -14,7 +14,7 @@ from model_calls import anthropic_block, claude, thinking_chunk, thinking_sent, 
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
 ]
 

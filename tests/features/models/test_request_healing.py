@@ -47,7 +47,7 @@ MODELS: Sequence[tuple[str, Dialect]] = (
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
 ]
 

@@ -35,7 +35,7 @@ from oh_daemon.protocol.status import Usage
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
 ]
 CAN = find_capabilities(LLMSettings(model="openai/fake"), {})
