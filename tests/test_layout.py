@@ -4,10 +4,8 @@ Imports are read from the syntax tree, so lazy imports and those for type checke
 """
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -377,12 +375,6 @@ def test_every_unit_has_a_row_and_stays_within_its_budget() -> None:
     )
 
 
-NOT_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
-    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-}
-
-
 def _code_lines(source: str) -> int:
     """Count lines with code: no blank lines, comments or docstrings."""
     docstrings: set[int] = set()
@@ -390,10 +382,11 @@ def _code_lines(source: str) -> int:
         has_body = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if has_body and ast.get_docstring(node) is not None:
             docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NOT_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
+    lines = {
+        number
+        for number, line in enumerate(source.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
     return len(lines - docstrings)
 
 
