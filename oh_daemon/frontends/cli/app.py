@@ -37,6 +37,7 @@ from oh_daemon.frontends.cli.options import (
 from oh_daemon.frontends.cli.process import exit_code_of, read_all
 from oh_daemon.frontends.cli.remote import remote
 from oh_daemon.frontends.cli.serve import serving
+from oh_daemon.frontends.cli.signals import Signals
 from oh_daemon.frontends.cli.unattended import unattended
 from oh_daemon.protocol.errors import InvalidParamsError
 
@@ -122,6 +123,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
+    signals = Signals()
     from oh_daemon.frontends.cli.headless import RunRequest, read_schema, run_headless  # noqa: PLC0415
 
     approval = ask and f"ask{ask.capitalize()}"
@@ -145,7 +147,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         from oh_daemon.frontends.cli.remote_run import run_elsewhere  # noqa: PLC0415 - for few.
 
         return run_elsewhere(request, on, program, attaches=attach)
-    return run_headless(request)
+    return run_headless(request, signals)
 
 
 @app.command("acp")
@@ -238,12 +240,13 @@ def condense_conversation(
     as_json: AsJson = False,
 ) -> int:
     """Replace older steps of a long conversation with a summary."""
+    signals = Signals()
     from oh_daemon.frontends.cli.headless import RunRequest, run_headless  # noqa: PLC0415 - slow.
 
     request = RunRequest(
         instructions, workspace, {}, resume=conversation, condenses=True, as_json=as_json
     )
-    return run_headless(request)
+    return run_headless(request, signals)
 
 
 @app.command("export")

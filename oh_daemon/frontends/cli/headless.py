@@ -38,11 +38,12 @@ from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
-from oh_daemon.frontends.cli.conversation_control import ConversationControl, DeskHere
+from oh_daemon.frontends.cli.conversation_control import DeskHere
 from oh_daemon.frontends.cli.logs import find_id
 from oh_daemon.frontends.cli.process import print_line
+from oh_daemon.frontends.cli.signals import Signals, interrupt
 from oh_daemon.frontends.cli.status_line import status_line
-from oh_daemon.frontends.cli.terminal_user import TerminalUser, on_signals
+from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.frontends.cli.turn_watch import INTERRUPTED, TurnWatch
 from oh_daemon.kernel.ports import Json, Model, Question
 from oh_daemon.kernel.turns import may_resume
@@ -105,9 +106,11 @@ class Ended:
     """The exit code that the turn's end stands for."""
 
 
-def run_headless(request: RunRequest, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
+def run_headless(
+    request: RunRequest, signals: Signals, at_end: Callable[[Ended], int] = lambda end: end.code
+) -> int:
     """Work until the turn ends; return the exit code, which `at_end` may change."""
-    signals, watch = Signals(), TurnWatch()
+    watch = TurnWatch()
     conversations, config, models = _compose(request, os.environ, watch)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
@@ -139,27 +142,6 @@ def run_headless(request: RunRequest, at_end: Callable[[Ended], int] = lambda en
         return at_end(
             Ended(open_conversation, conversations.context.services.masker, watch.turn, code)
         )
-
-
-class Signals:
-    """Signals to end: they end the start, and from then on interrupt the turn."""
-
-    def __init__(self) -> None:
-        self.has_come = False
-        self.control: ConversationControl | None = None
-        on_signals(self._on_signal)
-
-    def _on_signal(self, _number: int, _frame: object) -> None:
-        # Some imports catch whatever is raised.
-        self.has_come = True
-        if self.control is None:
-            raise KeyboardInterrupt
-        interrupt(self.control)
-
-
-def interrupt(control: ConversationControl) -> None:
-    # On a thread of its own: when the signal came, this one may have held the conversation's lock.
-    threading.Thread(target=control.interrupt, name="interrupt", daemon=True).start()
 
 
 def _compose(

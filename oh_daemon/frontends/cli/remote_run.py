@@ -24,11 +24,9 @@ from oh_daemon.frontends.cli.attached import attach_to, ids_of
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
 from oh_daemon.frontends.cli.headless import (
     RunRequest,
-    Signals,
     announce_cost,
     can_ask,
     changed_options,
-    interrupt,
     report_problems,
     require_task,
     resumed_id,
@@ -38,6 +36,7 @@ from oh_daemon.frontends.cli.headless import (
 )
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.remote_control import DeskThere
+from oh_daemon.frontends.cli.signals import Signals, interrupt
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.frontends.cli.turn_watch import INTERRUPTED, TurnWatch

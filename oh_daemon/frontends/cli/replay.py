@@ -16,6 +16,7 @@ from oh_daemon.features.replay.recordings import compare_runs, tasks_in
 from oh_daemon.features.replay.replay import replay
 from oh_daemon.frontends.cli.logs import find_log
 from oh_daemon.frontends.cli.process import print_line
+from oh_daemon.frontends.cli.signals import Signals
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.protocol.errors import InvalidParamsError
 from oh_daemon.storage.catalog import Catalog
@@ -61,7 +62,7 @@ def _run_again(folder: Path, place: Path, *, is_strict: bool) -> ReplayReport:
     clone, again = _clone(folder, begun_at, home), None
     for task in tasks:
         options = {"model": f"replay:{place}"}
-        run_headless(RunRequest(task, clone, options, resume=again))
+        run_headless(RunRequest(task, clone, options, resume=again), Signals())
         summaries = Catalog(clone / ".openhands").summaries()
         again = next(each["id"] for each in summaries if each["parentId"] is None)
     new = clone / ".openhands" / "conversations" / (again or "")

@@ -34,7 +34,7 @@ from oh_daemon.frontends.cli.github import Issue, call_api, read_issue, reposito
 from oh_daemon.frontends.cli.headless import Ended, run_headless
 from oh_daemon.frontends.cli.headless import RunRequest as Run
 from oh_daemon.frontends.cli.process import print_line
-from oh_daemon.frontends.cli.terminal_user import on_signals
+from oh_daemon.frontends.cli.signals import Signals, on_signals
 from oh_daemon.frontends.cli.turn_watch import DONE, TURN_FAILED
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
@@ -122,7 +122,7 @@ def run_resolve(request: ResolveRequest) -> int:
             result_schema=_SCHEMA,
             is_alone=True,
         )
-        code = run_headless(run, end)
+        code = run_headless(run, Signals(), end)
         if code == DONE:
             job.keep_log()
             tree.remove()

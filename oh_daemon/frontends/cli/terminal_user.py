@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -13,11 +12,10 @@ from rich.prompt import Prompt
 
 from oh_daemon.features.export.event_lines import EventPrinter, print_lines
 from oh_daemon.frontends.cli.conversation_control import ConversationControl
+from oh_daemon.frontends.cli.signals import on_signals
 from oh_daemon.kernel.approval_requests import whole_text
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision
-
-Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +87,3 @@ class TerminalUser:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-
-
-def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
-    """Let `act` handle what asks the process to end; return the handlers until now."""
-    # Under `nohup`, a terminal that closes ends nothing.
-    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    ends = (
-        (signal.SIGINT, signal.SIGTERM)
-        if is_kept
-        else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    )
-    return {number: signal.signal(number, act) for number in ends}
