@@ -31,7 +31,7 @@ class Usage:
 
     n_descriptors: int
     n_processes: int
-    pss_mb: Counter[str] = field(default_factory=Counter[str])
+    pss_bytes: Counter[str] = field(default_factory=Counter[str])
     """By the name of the program, without the daemon."""
 
 
@@ -39,7 +39,7 @@ def usage_of(daemon: psutil.Process) -> Usage:
     below = daemon.children(recursive=True)
     usage = Usage(daemon.num_fds(), len(below))
     for process in below:
-        usage.pss_mb[process.name()] += process.memory_full_info().pss / 1e6
+        usage.pss_bytes[process.name()] += process.memory_full_info().pss
     return usage
 
 
@@ -54,12 +54,12 @@ def main(words: list[str]) -> None:
             one.start()
             one.wait_for_turns(number + 2)
         last = usage_of(daemon)
-    programs = last.pss_mb - first.pss_mb
+    programs = last.pss_bytes - first.pss_bytes
     rows = {
         "descriptors": (last.n_descriptors - first.n_descriptors) / n_more,
         "processes": (last.n_processes - first.n_processes) / n_more,
-        "PSS, MB": programs.total() / n_more,
-        **{f"PSS of {name}, MB": size / n_more for name, size in programs.items()},
+        "PSS, MB": programs.total() / 1e6 / n_more,
+        **{f"PSS of {name}, MB": size / 1e6 / n_more for name, size in programs.items()},
     }
     sys.stdout.write(f"| an idle conversation of {n_more + 1} | |\n|---|---|\n")
     sys.stdout.writelines(f"| {name} | {number:.1f} |\n" for name, number in rows.items())
