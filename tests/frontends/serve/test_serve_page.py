@@ -124,7 +124,7 @@ def test_a_browser_that_comes_while_no_more_files_can_be_opened_is_answered_late
 ) -> None:
     link, daemon = serve_page(world)
     limits = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
-    resource.prlimit(daemon, resource.RLIMIT_NOFILE, (0, limits[1]))
+    resource.prlimit(daemon, resource.RLIMIT_NOFILE, (3, limits[1]))  # As in test_serve.
     with closing(HTTPConnection(urlsplit(link).netloc)) as early:
         early.request("GET", "/")
         wait_for_words(world.home / "daemon.log", b"no connection of a browser can be taken", 1)
