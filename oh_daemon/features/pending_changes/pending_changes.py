@@ -462,15 +462,17 @@ class PendingChanges:
         self, path: Path, n_files: int, kind: Literal["folder", "file", "deleted"]
     ) -> UnappliedFile | None:
         folders = self._documents.folders
+        contents = SubtreeChanges((), (), "")
         try:
             contents = self._subtree(path)
-        except OSError:
-            return None  # It is gone again.
-        try:
             folders.resolve(str(path), writing=True)
             why = folders.is_protected(path)
+        except FileNotFoundError:
+            return None  # It is gone again.
         except ToolError as exc:
             why = str(exc)
+        except OSError as exc:
+            why = f"it cannot be compared with the disk: {exc.strerror}"
         writes = [*filter(None, map(guard_reason, contents.writes))]
         deletions = [*filter(None, map(guard_reason, contents.deletions))]
         return UnappliedFile(

@@ -133,6 +133,26 @@ def test_protected_files_in_an_ignored_folder_stay_in_the_sandbox_without_a_ques
     assert names == [f"app/{name}" for name in PLANTED]
 
 
+@pytest.mark.full
+def test_ignored_folder_with_too_many_changes_is_reported_and_stays_in_the_sandbox(
+    world: World,
+) -> None:
+    subprocess.run(["git", "init", "-q", str(world.project)], check=True)
+    (world.project / ".gitignore").write_text("node_modules\n")
+    command = "mkdir node_modules && cd node_modules && seq 200001 | xargs touch"
+    world.script(call("terminal", command=command, timeout_s=300), say("Made."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"mode": "autoEdit"})
+
+    def is_it(params: Json) -> bool:
+        title = (params["event"].get("item") or {}).get("title", "")
+        return title.startswith("Not kept: node_modules")
+
+    notice = client.wait_for_event(is_it, within_s=300)["event"]["item"]
+    assert "more than 200,000 files changed" in notice["description"]
+    assert not folder(world).exists()
+
+
 def test_question_about_an_ignored_folder_names_its_protected_files_and_holds_for_its_content(
     world: World,
 ) -> None:
