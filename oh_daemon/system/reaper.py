@@ -120,7 +120,7 @@ def main(daemon: socket.socket, scratch: str) -> None:
 
 def _serve(daemon: socket.socket, wake: int) -> bool:
     """Wait for one request or exit and handle it; false when the daemon has hung up."""
-    readable = _readable(daemon.fileno(), wake)
+    readable = wait_readable(daemon.fileno(), wake)
     if wake in readable:
         os.read(wake, 4096)
         for pid, code in _reap():
@@ -142,7 +142,8 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
     return bool(request)
 
 
-def _readable(*descriptors: int, wait_s: float | None = None) -> set[int]:
+def wait_readable(*descriptors: int, wait_s: float | None = None) -> set[int]:
+    """Wait until one of the descriptors can be read; return those that can."""
     # Not by select(2): a reaper has its socket under the daemon's number, which may be above 1023.
     poll = select.poll()
     for descriptor in descriptors:
@@ -225,7 +226,7 @@ def _end_all(wake: int) -> None:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             send_signal(below, signal.SIGKILL)
-        if _readable(wake, wait_s=max(left_s, 0.01)):
+        if wait_readable(wake, wait_s=max(left_s, 0.01)):
             os.read(wake, 4096)
 
 

@@ -146,7 +146,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     if on or attach:
         from oh_daemon.frontends.cli.remote_run import run_elsewhere  # noqa: PLC0415 - for few.
 
-        return run_elsewhere(request, on, program, attaches=attach)
+        return run_elsewhere(request, on, program, signals, attaches=attach)
     return run_headless(request, signals)
 
 

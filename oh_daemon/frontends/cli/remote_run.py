@@ -50,22 +50,27 @@ from oh_daemon.protocol.branches import ChangesListResult
 from oh_daemon.protocol.errors import InvalidParamsError
 
 
-def run_elsewhere(request: RunRequest, target: str, program: str, *, attaches: bool) -> int:
+def run_elsewhere(
+    request: RunRequest, target: str, program: str, signals: Signals, *, attaches: bool
+) -> int:
     """Work at a target, or in the daemon for several clients; return the exit code."""
     if target and attaches:
         raise InvalidParamsError("--attach and --on exclude each other")
-    return run_attached(request) if attaches else run_on(request, target, program)
+    if attaches:
+        return run_attached(request, signals)
+    return run_on(request, target, program, signals)
 
 
-def run_on(request: RunRequest, text: str, program: str) -> int:
+def run_on(request: RunRequest, text: str, program: str, signals: Signals) -> int:
     """Work at a target until the turn ends; return the exit code."""
     target, folder = _place(request, text)
     again = f"--on {shlex.quote(text)}{f' --program {shlex.quote(program)}' if program else ''}"
     start = partial(_daemon_at, target, program, folder, request)
-    return _run(request, folder, start, (f"at {target.text}, with your permissions there", again))
+    where = f"at {target.text}, with your permissions there"
+    return _run(request, folder, start, (where, again), signals)
 
 
-def run_attached(request: RunRequest) -> int:
+def run_attached(request: RunRequest, signals: Signals) -> int:
     """Work in the daemon for several clients until the turn ends; return the exit code."""
     _require_no_choice(request, "--attach")
     sources = sources_of(request, Places(os.environ))
@@ -74,14 +79,18 @@ def run_attached(request: RunRequest) -> int:
     kind = block.pop("client")["kind"]
     start = partial(attach_to, request.workspace, "oh-daemon run", kind, **block)
     where = "in the daemon of `oh-daemon serve`, with your permissions"
-    return _run(request, request.workspace, start, (where, "--attach"))
+    return _run(request, request.workspace, start, (where, "--attach"), signals)
 
 
 def _run(
-    request: RunRequest, folder: Path, start: Callable[[], DaemonClient], words: tuple[str, str]
+    request: RunRequest,
+    folder: Path,
+    start: Callable[[], DaemonClient],
+    words: tuple[str, str],
+    signals: Signals,
 ) -> int:
     """Work there; `words` say where that is, and by which options it is named."""
-    signals, watch = Signals(), TurnWatch()
+    watch = TurnWatch()
     where, options = words
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
     with ExitStack() as last_words, ExitStack() as ending:

@@ -133,7 +133,7 @@ def join_overlay(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     """Run the command, by default the user's shell, and return its exit code."""
     summary = _summary(folder, start_of_id)
     words = command or [os.environ.get("SHELL") or "bash"]
-    # What runs in the sandbox can read the variables of this shell.
+    # Programs in the sandbox can read the variables of this shell.
     environment = clean_env(os.environ)
     env = {name: value for name, value in os.environ.items() if name in environment}
     folders = [real_path(path) for path in paths_from_uris(summary["folders"])]

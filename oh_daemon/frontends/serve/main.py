@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
 from oh_daemon.frontends.serve.socket_server import SocketServer
 from oh_daemon.frontends.serve.web_server import PageOptions, WebServer
 from oh_daemon.jsonrpc.stdio import signal_numbers
+from oh_daemon.system import reaper
 
 _LOOK_S = 1.0
 """How often it looks at most whether something still runs."""
@@ -45,13 +45,10 @@ def serve(
     if web is not None:
         sys.stdout.write(f"and a page; whoever has this link can use your agent:\n{web.link}\n")
     sys.stdout.flush()
-    poll = select.poll()
-    for descriptor in (signals, changes):
-        poll.register(descriptor, select.POLLIN)
     had_client = False
     while True:
         wait_s = max(idle_s, _LOOK_S) if had_client and server.is_quiet else None
-        ready = dict(poll.poll(None if wait_s is None else 1000 * wait_s))
+        ready = reaper.wait_readable(signals, changes, wait_s=wait_s)
         if signals in ready:
             why = signal.Signals(os.read(signals, 1)[0]).name
             break

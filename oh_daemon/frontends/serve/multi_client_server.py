@@ -7,7 +7,6 @@ sees those of the folders that it has opened. Invariant: a client that leaves en
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from oh_daemon.kernel.turns import BUSY
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.protocol.errors import OverloadedError, StorageError
+from oh_daemon.system import reaper
 
 log = logging.getLogger(__name__)
 
@@ -91,11 +91,9 @@ class MultiClientServer(ClientConnection, Listener):
 
     def _serve(self, server: LspServer, peer: socket.socket) -> None:
         self.on_quiet()
-        poll = select.poll()
-        poll.register(peer, select.POLLIN)
         try:
             # What connects and stays silent would else keep a place, and the process from ending.
-            if poll.poll(1000 * _HELLO_S):
+            if reaper.wait_readable(peer.fileno(), wait_s=_HELLO_S):
                 server.serve()
         finally:
             with suppress(OSError):  # Wakes who reads from it or writes to it.
