@@ -80,7 +80,7 @@ class ConversationRuntime:
         config: AgentConfig,
         conversation: Conversation | None = None,
     ) -> None:
-        """Without a `conversation`, there is no sandbox: that is enough for a list of the tools."""
+        """Compose the runtime; a list of the tools needs no `conversation`, and then no sandbox."""
         self._conversation = conversation
         owner_id = root_conversation_id(conversation, config) if conversation else ""
         services, client = context.services, context.client

@@ -363,7 +363,7 @@ class Conversations:
 
     def summaries(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
-        # Of open ones the stored summary is behind the log, so the catalog would read the log.
+        # The stored summary of an open one is behind the log, so the catalog would read the log.
         histories = [
             *(open_conversation.conversation.journal for open_conversation in self.all_open()),
             *self.all_followed(),

@@ -161,7 +161,7 @@ class CommandChanges(Protocol):
         """Take what has changed out of the sandbox, once `keep` has made it durable.
 
         `item_fields` is the item as the command alone would end it. Returns whether there is
-        something to land: not while another command runs in front, whose end will collect both, and
+        something to apply: not while another command runs in front, whose end collects both, and
         not as long as `keep` returns False, after which the changes are gone.
         """
         ...

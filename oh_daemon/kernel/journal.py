@@ -85,7 +85,7 @@ class History:
     def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
         """Resolve with the first value that `read`, run under the lock, makes of a new record."""
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # From here on nobody can cancel it.
+        future.set_running_or_notify_cancel()  # From here on it cannot be cancelled.
         self._waiters.append((read, future))
         return future
 

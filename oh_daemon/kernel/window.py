@@ -24,7 +24,7 @@ _MOST_OFF = 4
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a request has: `n_fixed` counts the system prompt and the tools, `messages` the rest."""
+    """Size of a request: `n_fixed` counts the system prompt and the tools, `messages` the rest."""
 
     n_fixed: int
     messages: int

@@ -111,9 +111,7 @@ def said_of(error: ErrorDetails) -> str:
     """Say what would fit, after the name of the field; the wrong value itself is never quoted."""
     template, details = _SAID.get(error["type"]), error.get("ctx", {})
     if error["type"] == "too_short" and details.get("field_type") == "Value":
-        template = _SAID[
-            "string_too_short"
-        ]  # Of a secret, pydantic does not say that it is a text.
+        template = _SAID["string_too_short"]  # pydantic does not say of a secret that it is a text.
     if template is not None:
         return template.format(**details)
     return error["msg"].removeprefix("Value error, ")

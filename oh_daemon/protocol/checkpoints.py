@@ -75,7 +75,7 @@ class ChangesPlanned(Contract):
     git: tuple[RepositoryChanges, ...] = ()
     """Changes to repositories, which are applied after all files."""
     notes: tuple[str, ...] = ()
-    """What the model is told beside that."""
+    """Further notes for the model."""
     item_fields: dict[str, Any]
     """The fields of the item that the command itself gave: its output, its exit code."""
 

@@ -240,8 +240,8 @@ class FileChangeItem(ToolItemBase):
     git: tuple[GitChange, ...] | None = None
     """As in a command's item, if programs in the background made the changes."""
     origin: Literal["command"] | None = None
-    """Set if the daemon itself lands what ran in the sandbox beside the commands in front: jobs in
-    the background, hooks. The model made no such call; it gets `content` as a note."""
+    """Set if the daemon applies changes of background jobs or hooks in the sandbox. No call of the
+    model made them; it gets `content` as a note."""
 
 
 class PlanEntry(Contract):

@@ -72,9 +72,8 @@ class Settings(StrictContract):
     same but, except under `askAlways`, edits unprotected files of the workspace without asking,
     `full` never asks."""
     sandbox: Annotated[SandboxSetting, Project.STRICTER] = "auto"
-    """What must hold commands that run unasked: `overlay`, `landlock`, the best of them that is
-    there (`auto`), or nothing (`off`). Where a level that is named is not there, no command
-    runs."""
+    """Sandbox for commands that run without approval: `overlay`, `landlock`, `auto` (the best that
+    is available) or `off`. If the named level is not available, no command runs."""
     sandbox_reads: Annotated[tuple[str, ...], Project.NONE] = ()
     """Secrets that commands may read in a sandbox, such as `.env` or `~/.aws`: paths, or the ends
     of paths, with wildcards. All others are empty there."""

@@ -2,7 +2,7 @@
 
 Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. The reaper starts at
 the first use; however the daemon ends, everything started here ends with it.
-A request is `tag, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it. An
+A request is `tag, argc, cwd, argv…, env…` joined by NUL, with the descriptors attached. An
 empty cwd means that `argv[0]` is a module of ours, whose `main` runs in the fork.
 """
 

@@ -33,7 +33,7 @@ class IsolatedCommandChanges:
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
-    def collect(self, observation: Json, persist: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
+    def collect(self, observation: Json, persist: MakeDurable) -> bool:  # noqa: ARG002 - the user applies.
         with suppress(OSError, ToolError):  # It is noted with the next command.
             self.isolated_files.end(self.documents)
         return False

@@ -1,7 +1,7 @@
 """The network of a sandbox: its proxy, services of this machine inside it, its own ports outside.
 
 Inside there is nothing but the loopback. The daemon has sockets of it and serves them on the io
-loop; each run of the sandbox begins anew.
+loop; each run of the sandbox begins with none.
 """
 
 from __future__ import annotations

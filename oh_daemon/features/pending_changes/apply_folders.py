@@ -1,6 +1,6 @@
 """Puts a whole folder of a layer, such as `node_modules`, into the open folder, in one step.
 
-What the sandbox shows there is built beside the old one and takes its place. Files are copied, not
+The new folder is built next to the old one and takes its place. Files are copied, not
 moved: a process in the sandbox may hold one open, and must not write to the disk through it. Of a
 layer nothing is trusted, see `layer`. What the disk loses by it goes to a folder aside.
 """

@@ -72,7 +72,7 @@ class _RepositoryChanges:
 
 
 class Repositories:
-    """Those in the open folders of one sandbox. Blocks."""
+    """The repositories in the open folders of one sandbox. Blocks."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ def _pack(tips: set[str], disk: Git, overlay: Git) -> bytes:
 
 
 def _check(repository_git: Git, pack: bytes, tips: set[str]) -> None:
-    """Check the new objects, with a git that puts them beside those of the disk."""
+    """Check the new objects, with a git that sees them next to those of the disk."""
     if pack:
         repository_git.run("index-pack", "--stdin", "--strict", stdin=pack)
     if tips:

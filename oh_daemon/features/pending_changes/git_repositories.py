@@ -63,7 +63,7 @@ class RepositoryNames:
 
     @property
     def operation(self) -> str | None:
-        """What the sandbox is in the middle of, and the disk is not."""
+        """The unfinished operation of the sandbox that the disk does not have: a merge."""
         names = (name for name, change in self.changes.items() if change.after is not None)
         return next(iter(_operations(names)), None)
 

@@ -37,7 +37,7 @@ AreIgnored = Callable[[Sequence[str]], Collection[str]]
 
 @dataclass(frozen=True, slots=True)
 class OverlayEntry:
-    """What stands under a name, on the disk or in the sandbox."""
+    """The file, folder or link of a name, on the disk or in the sandbox."""
 
     kind: Literal["file", "link", "folder", "other"]
     """`other` is a pipe, a socket or a device, or a folder that is too deep to be looked at."""

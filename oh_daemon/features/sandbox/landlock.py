@@ -145,7 +145,7 @@ def _restrict(version: int) -> None:
             rule = struct.pack("=Qi", _WRITE_FILE | _TRUNCATE | device, descriptor)
             _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
         except OSError:
-            continue  # What has no name, as a pipe, needs no rule.
+            continue  # A stream without a name, such as a pipe, needs no rule.
     _call(_RESTRICT_SELF, ruleset, 0)
 
 

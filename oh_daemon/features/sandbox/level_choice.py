@@ -34,7 +34,7 @@ def choose_rows(setting: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | N
 def report(
     setting: SandboxSetting, rows: Sequence[Tried], chosen_index: int | None, why: int | None
 ) -> dict[str, str]:
-    """Return what clients are told of what `choose_rows` returned."""
+    """Return the report for clients on the result of `choose_rows`."""
     cause, cure = ("", "") if why is None else rows[why][2:]
     level = "off" if chosen_index is None else rows[chosen_index][0]
     level_report = {"level": level, "setting": setting, "cause": cause, "cure": cure}

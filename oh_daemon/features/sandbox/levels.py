@@ -312,7 +312,7 @@ class _TrialProcess:
 
 
 def _scratch(stack: ExitStack, place: Path) -> Path:
-    """Make a folder that is held like a sandbox's, so that nobody sweeps it away meanwhile."""
+    """Make a folder that is held like a sandbox's, which keeps it from being swept away."""
     folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
     stack.callback(remove, folder)
     stack.callback(os.close, own_folder(folder))

@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class DiskSpace:
-    """What the layers of a sandbox leave free on their disk."""
+    """The space that the layers of a sandbox leave free on their disk."""
 
     def __init__(self, place: bytes, reserve: int) -> None:
         """The layers lie in `place`; other programs should find `reserve` bytes free."""

@@ -53,7 +53,7 @@ _N_PARTS_OF_SYSTEM = 2
 
 @dataclass(frozen=True, slots=True)
 class SandboxMounts:
-    """What a sandbox is made from."""
+    """The parts of this machine from which a sandbox is made."""
 
     program: Path
     """A bubblewrap that can mount overlays."""
@@ -105,7 +105,7 @@ def mounts_of(
     empty.touch(0o444)
     parts = _Parts()
     layers = [*_layers(sandbox_mounts, place, parts)]
-    # What is mounted above a layer is not hidden by one, and the state of the daemon has the
+    # A mount above a layer is not hidden by one, and the state of the daemon has the
     # sandbox's own files, which are mounted there.
     mount_places = [place, *parts.visible]
     secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mount_places)]
@@ -266,7 +266,7 @@ def _as_lasting(store: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a sandbox has in the place of folders that it cannot cover."""
+    """The replacements in a sandbox for folders that it cannot cover."""
 
     layered_places: list[Path] = field(default_factory=list[Path])
     """Folders that can be covered."""

@@ -53,7 +53,7 @@ _MOUNT = (
 
 
 class SandboxNetwork(Protocol):
-    """What connects a sandbox's network, which has nothing but itself, with hosts."""
+    """Connects a sandbox's network, which has only itself, with hosts."""
 
     @property
     def variables(self) -> Mapping[str, str]:

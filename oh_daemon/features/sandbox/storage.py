@@ -165,7 +165,7 @@ def _move(folder: int, name: str, heap: int, new: str) -> None:
 
 
 def limit(root: int, place: Path, reserve: int) -> None:
-    """Limit what runs in a sandbox with its layers in `place`, and all that it will start.
+    """Limit the processes of a sandbox with its layers in `place`, and all that they start.
 
     Processes are counted for each user namespace since Linux 5.14; before, with the user's others.
     Of root's, the kernel lets any number be, since it asks who they are outside (kernel/fork.c);
@@ -201,7 +201,7 @@ def reserve_in(place: Path) -> int:
 
 
 def too_full(reserve: int) -> str:
-    """Return what the model is told of a sandbox that was ended for that."""
+    """Return the note for the model on a sandbox that was ended for that."""
     return (
         "The sandbox was ended, with all that ran in it: what was written there left less than"
         f" {reserve >> 20:,} MiB of the disk to other programs. It is still there. Delete with rm"

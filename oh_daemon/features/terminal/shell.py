@@ -79,7 +79,7 @@ class Shells:
         reader: Sequence[str] = (),
         on_job_end: Callable[[], object] = bool,
     ) -> None:
-        """With a `overlay`, shells start in there, and beside the daemon only when that is asked.
+        """In a `sandbox`, shells start inside, and outside only when that is requested.
 
         `reader` are the words before a shell that can change nothing. `on_job_end` is called on the
         reader thread of a shell when a command ends that nobody waits for.

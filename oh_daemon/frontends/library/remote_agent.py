@@ -41,7 +41,7 @@ def start_params(agent: Agent, metadata: Json, *, is_isolated: bool) -> StartPar
 
 @dataclass(frozen=True, slots=True)
 class ChangesThere:
-    """What waits there, as `IsolatedReview` asks for it."""
+    """The pending changes there, in the form that `IsolatedReview` needs."""
 
     daemon: DaemonClient
     conversation_id: str
