@@ -15,6 +15,7 @@ from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.jsonrpc.main_loop import Service
 from oh_daemon.jsonrpc.outbox import DeltaStream
 from oh_daemon.jsonrpc.stdio import claim_stdio
+from oh_daemon.protocol.errors import InvalidParamsError
 
 
 class EchoServer:
@@ -79,7 +80,9 @@ class EchoServer:
         return future
 
     def _finish(self, params: Json, _context: RequestContext) -> None:
-        future = self._slow.pop(params["name"])
+        future = self._slow.pop(str(params.get("name")), None)
+        if future is None:
+            raise InvalidParamsError.at("name", "no such test/slow is open")
         if future.cancelled():
             return
         if params.get("fail"):
