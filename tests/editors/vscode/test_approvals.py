@@ -183,6 +183,7 @@ async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: 
     assert created_paths == {"one.txt", "src/two.txt", "three.txt"}
 
 
+@pytest.mark.full
 async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
     long = "".join(f"line {n:06}\n" for n in range(4_000))
     vscode.script(VIEW, call("edit", command="create", path="long.txt", text=long), say("No."))
@@ -196,6 +197,7 @@ async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
     await expect(vscode.panel.locator(".agent")).to_have_text("No.")
 
 
+@pytest.mark.full
 async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscode: VSCode) -> None:
     """By key in the panel; the open diff follows, and the choice survives a reload."""
     lines = vscode.project / "lines.txt"

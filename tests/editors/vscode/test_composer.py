@@ -28,6 +28,7 @@ PASTE = """([data, type, padding = 0]) => {
 }"""
 
 
+@pytest.mark.full
 async def test_what_a_message_brings_and_what_the_agent_asks_outlive_a_reload(
     vscode: VSCode,
 ) -> None:

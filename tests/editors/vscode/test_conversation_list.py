@@ -128,6 +128,7 @@ async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
     await expect(vscode.input).to_be_focused()
 
 
+@pytest.mark.full
 async def test_conversations_in_tabs_have_their_own_input_and_are_there_after_a_reload(
     vscode: VSCode,
 ) -> None:

@@ -97,6 +97,7 @@ async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_i
     await vscode.expect_answers("Here.")
 
 
+@pytest.mark.full
 async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode: VSCode) -> None:
     """By the Python extension, the Python of the window, and the PATH of the user's shell."""
     await vscode.open()
@@ -119,6 +120,7 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
     await vscode.server.change_settings({}, welcome(vscode))
 
 
+@pytest.mark.full
 async def test_the_agent_is_opened_on_another_machine_and_here_again(vscode: VSCode) -> None:
     await vscode.open()
     command = [sys.executable, "-m", "oh_daemon"]

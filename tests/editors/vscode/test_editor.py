@@ -118,6 +118,7 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     await vscode.server.change_settings({}, vscode.panel.locator(".looking"))
 
 
+@pytest.mark.full
 async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     vscode: VSCode,
 ) -> None:
@@ -186,6 +187,7 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
     assert "a + b" in (vscode.project / "calc.py").read_text()
 
 
+@pytest.mark.full
 async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     vscode: VSCode,
 ) -> None:
@@ -262,6 +264,7 @@ async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversatio
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
 
 
+@pytest.mark.full
 async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vscode: VSCode) -> None:
     for words in (["init", "-q"], ["add", "calc.py"], ["commit", "-qm", "Begin to calculate"]):
         subprocess.run([*GIT, *words], cwd=vscode.project, check=True)

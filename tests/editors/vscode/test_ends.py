@@ -88,6 +88,7 @@ async def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(vscode: 
     await vscode.expect_answers(cut_text, "All of it.")
 
 
+@pytest.mark.full
 async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     vscode: VSCode,
 ) -> None:
@@ -113,6 +114,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await expect(vscode.panel.locator(".agent").last).to_have_text("Next.")
 
 
+@pytest.mark.full
 async def test_a_message_to_a_daemon_that_ends_goes_to_the_next_one(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.open()

@@ -17,6 +17,7 @@ def task(vscode: VSCode) -> VSCode:
     return vscode
 
 
+@pytest.mark.full
 async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_again(
     task: VSCode,
 ) -> None:

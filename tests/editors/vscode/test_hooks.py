@@ -16,6 +16,7 @@ STOP = """echo '{"continue": false, "stopReason": "enough for today"}'"""
 LISTED = re.compile("^May run without asking: 2 hooks of shop")
 
 
+@pytest.mark.full
 async def test_what_a_hook_refuses_or_stops_is_told_once_also_after_a_reload(
     vscode: VSCode,
 ) -> None:

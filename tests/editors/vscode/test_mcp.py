@@ -30,6 +30,7 @@ def row(vscode: VSCode, name: str) -> Locator:
     return vscode.page.locator(".quick-input-list .monaco-list-row", has_text=name)
 
 
+@pytest.mark.full
 async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_switched(
     vscode: VSCode, servers: dict[str, Any]
 ) -> None:

@@ -119,6 +119,7 @@ async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
     await expect(vscode.panel.locator(".agent")).to_have_text(["Step one.", "Step two."])
 
 
+@pytest.mark.full
 async def test_commands_of_the_editor_hold_a_turn_and_the_status_bar_says_so(
     vscode: VSCode,
 ) -> None:
@@ -142,6 +143,7 @@ async def test_commands_of_the_editor_hold_a_turn_and_the_status_bar_says_so(
     await expect(status.get_by_role("button", name="Open the agent panel.")).to_be_visible()
 
 
+@pytest.mark.full
 async def test_what_ends_a_turn_is_told_and_stays_over_a_reload_after_which_it_is_tried_again(
     vscode: VSCode,
 ) -> None:

@@ -10,6 +10,7 @@ from window import VSCode, expect_ended
 pytestmark = pytest.mark.one_window
 
 
+@pytest.mark.full
 async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_closed(
     vscode: VSCode,
 ) -> None:
