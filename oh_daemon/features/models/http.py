@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import io
-import select
 import socket
 import ssl
 import threading
@@ -31,6 +30,7 @@ from oh_daemon.features.models.sockets import (
     connect,
     encrypt,
 )
+from oh_daemon.system import reaper
 
 _IDLE_S = 90.0
 """Connections that rested longer are closed: providers and routers forget them soon after."""
@@ -289,6 +289,4 @@ def _login(proxy: SplitResult) -> dict[str, str]:
 
 def _is_readable(sock: socket.socket) -> bool:
     """Return whether an idle connection has data: its end, or what nobody asked for."""
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(reaper.wait_readable(sock.fileno(), wait_s=0))
