@@ -177,9 +177,8 @@ class LogFile(LogTail):
                 if self._fd >= 0:
                     with self._writing:
                         self._require_unchanged()
-                    items = (
-                        self.partial.ended_ids()
-                    )  # An item that ends during the sync is not in it.
+                    # An item that ends during the sync is not among them.
+                    items = self.partial.ended_ids()
                     os.fdatasync(self._fd)
                     self.partial.drop(items)
         except OSError as exc:

@@ -370,9 +370,8 @@ class Bash:
             self.on_job_end()
 
     def _on_exit(self, exit_code: int) -> None:
-        with (
-            self._condition
-        ):  # A thread that finds it alive, holding this, may use its descriptors.
+        # A thread that holds the condition and finds the shell alive may use its descriptors.
+        with self._condition:
             command, self.is_dead = self._command, True
         if command and command.exit_code is None:
             command.status = exit_code

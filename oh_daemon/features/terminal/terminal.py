@@ -156,7 +156,7 @@ class BeforeRun(Protocol):
     """Called before each command; returns a note for the model."""
 
     def __call__(self, command: str, *, is_outside: bool) -> str | None:
-        """`is_outside` is whether the command runs outside a sandbox that there is."""
+        """`is_outside` is whether the command runs outside an existing sandbox."""
         ...
 
 
