@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.prompt import Prompt
+from rich.text import TextType
 
 from oh_daemon.features.export.event_lines import EventPrinter, print_lines
 from oh_daemon.frontends.cli.conversation_control import ConversationControl
@@ -16,6 +18,26 @@ from oh_daemon.frontends.cli.signals import on_signals
 from oh_daemon.kernel.approval_requests import whole_text
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision
+from oh_daemon.system import reaper
+
+_SIGNAL_CHECK_S = 0.5
+
+
+class _InterruptiblePrompt(Prompt):
+    """A prompt that no signal escapes.
+
+    Python runs handlers between bytecodes only, so one that comes just before read(2) would wait
+    for the next line: https://docs.python.org/3.11/library/signal.html#execution-of-python-signal-handlers
+    """
+
+    @classmethod
+    def get_input(
+        cls, console: Console, prompt: TextType, password: bool, stream: TextIO | None = None
+    ) -> str:
+        console.print(prompt, end="")
+        while not reaper.wait_readable(sys.stdin.fileno(), wait_s=_SIGNAL_CHECK_S):
+            pass
+        return super().get_input(console, "", password, stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +99,8 @@ class TerminalUser:
         # With our own handlers the prompt would go on waiting.
         handlers = on_signals(signal.default_int_handler)
         try:
-            return Prompt.ask("  Your answer", choices=choices, console=self.console).strip()
+            reply = _InterruptiblePrompt.ask("  Your answer", choices=choices, console=self.console)
+            return reply.strip()
         except EOFError:
             self.console.print()
             return ""

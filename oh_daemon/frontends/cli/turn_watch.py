@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import orjson
@@ -25,6 +25,7 @@ _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateL
 _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 """The events of sub-agents that people are shown; the parent's events say how they end."""
 _LIMITS = frozenset({"maxSteps", *LIMITS})
+_SIGNAL_CHECK_S = 0.5
 
 
 class EventReport(NamedTuple):
@@ -102,7 +103,12 @@ class TurnWatch(Listener):
         if not self._reports.empty():
             return self._reports.get()
         with status_line("working; Ctrl-C stops it", console):
-            return self._reports.get()
+            while True:
+                # Python would run the handler of a signal that comes just before a wait after it.
+                try:
+                    return self._reports.get(timeout=_SIGNAL_CHECK_S)
+                except Empty:
+                    continue
 
 
 def _warn_of_what_nobody_allowed(event: plain.Event) -> None:

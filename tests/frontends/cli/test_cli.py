@@ -16,7 +16,7 @@ from typing import Any
 import mcp_server
 import pytest
 from cli_runs import begin, run
-from command_line import Ran, end, environment, read_terminal, start
+from command_line import Ran, end, environment, read_terminal, run_python, start
 from fake_llm import Step, call, error, hang, hold_step, reply, say, with_usage
 from mcp_world import vault
 from starts import SCRIPT
@@ -25,6 +25,48 @@ from world import World
 Json = dict[str, Any]
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1])"
 LOGIN, HTML = b"<html><body>Log in</body></html>", {"content-type": "text/html"}
+
+INTERRUPTED_QUESTIONS = """
+import os, pty, signal, sys, time
+from rich.console import Console
+from oh_daemon.frontends.cli.terminal_user import TerminalUser
+
+class Control:
+    def interrupt(self): os._exit(0)
+
+def ask(stdin, stdout):
+    os.setsid()
+    os.dup2(stdin, 0)
+    os.dup2(stdout, 1)
+    sys.stdin, sys.stdout = open(0), open(1, "w")
+    user._read_choice()
+
+user = TerminalUser(Control(), Console(), is_there=True)
+lost = 0
+for _ in range(1000):
+    own_end, far_end = pty.openpty()
+    printed, prints = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        ask(far_end, prints)
+    os.close(far_end)
+    os.close(prints)
+    output = b""
+    while b"Your answer" not in output:
+        output += os.read(printed, 100)
+    os.kill(pid, signal.SIGINT)
+    deadline = time.monotonic() + 10
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            lost += 1
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            break
+        time.sleep(0.001)
+    os.close(own_end)
+    os.close(printed)
+print(lost, "lost")
+"""
 
 
 def task(world: World, *steps: Step, args: tuple[str, ...] = ()) -> Ran:
@@ -568,6 +610,11 @@ def test_a_question_can_be_refused_by_leaving_it(world: World, way: Json, code: 
     world.script(call("terminal", command="touch made"), say("Done."))
     assert on_terminal(world, "Do it", **way)[0] == code
     assert not (world.project / "made").exists()
+
+
+@pytest.mark.full
+def test_no_ctrl_c_at_a_question_is_lost(world: World) -> None:
+    assert run_python(["-c", INTERRUPTED_QUESTIONS], environment(world.home)) == "0 lost\n"
 
 
 def test_what_a_killed_run_had_asked_is_asked_again(world: World) -> None:
