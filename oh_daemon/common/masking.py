@@ -69,6 +69,13 @@ _TABLE = (
     ("ATATT ATCTT dapi", "", r"(?:AT[AC]TT3[\w=-]{40,}|dapi[0-9a-f]{32}(?!\w))"),
     ("SK", "", r"SK[0-9a-f]{32}(?!\w)"),
     ("MT Mj Mz ND NT Nj Nz OD OT", "", r"[MNO][DTjz][\w-]{21,26}\.[\w-]{6}\.[\w-]{27,40}(?!\w)"),
+    ("mfa.", "", r"mfa\.[\w-]{60,}"),
+    ("fw_ cfut_ cfat_ cfk_", "", r"(?:fw_[A-Za-z0-9]{20,}|cf(?:ut|at|k)_[\w-]{32,})"),
+    ("v1.0-", "", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}"),
+    # Keys without a form of their own, such as those of Cohere and Cloudflare.
+    ("api_key API_KEY apiKey api_token API_TOKEN apiToken BOT_TOKEN bot_token",
+     r"""(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))(?i:api_?key|(?:api|bot)_?token)[\\"']{0,6}\s?[:=]\s?[\\"']{0,6}""",
+     rf"{_HAS_BOTH}[\w~+/-]{{24,}}+={{0,2}}(?![\w.(\[])"),
     ("/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d+/", r"[\w-]{40,}"),
     ("word= WORD= asswd= ASSWD= pwd= PWD=", r"\b(?i:[\w.-]*(?:password|passwd|pwd))=",
      rf"""{_HAS_BOTH}[^\s"'\\<>&;,(){{}}$\[\]]{{8,}}"""),
@@ -116,7 +123,9 @@ _WORDS = (
 )
 _STARTS = {*_WORDS, *(a for a in _ANCHORS if not a.islower() or a[-1] != "=")}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
-_LEAD = re.compile(r"""(?i:bearer|basic|passw(?:or)?d|\w*access_?key)[\\"'\s:=]*\Z""")
+_LEAD = re.compile(
+    r"""(?i:bearer|basic|passw(?:or)?d|\w*access_?key|api_?key|(?:api|bot)_?token)[\\"'\s:=]*\Z"""
+)
 _OPEN_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY)")
 _FOOT = re.compile(_KEY_FOOT)
 

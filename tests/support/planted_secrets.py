@@ -50,6 +50,10 @@ TOKENS = {
     "langsmith": "lsv2_pt_" + "0123456789abcdef" * 2 + "_0123456789",
     "netlify": "nfp_" + BODY + "abcd",
     "supabase": "sbp_" + "0123456789abcdef" * 2 + "01234567",
+    "discord user": "mfa." + BODY + BODY + BODY[:20],
+    "fireworks": "fw_" + BODY[:24],
+    "cloudflare": "cfut_" + BODY + "abcdefgh",
+    "cloudflare origin": "v1.0-" + "0123456789abcdef01234567" + "-" + "0123456789abcdef" * 9,
     "jwt": _JWT,
     "private key": _KEY,
 }
