@@ -23,6 +23,8 @@ _CHANGED = select.POLLERR | select.POLLPRI
 
 class _Mount(NamedTuple):
     device: str
+    root: Path
+    """The folder of the file system that is mounted."""
     place: Path
     kind: str
 
@@ -84,6 +86,23 @@ def mounts_below(folder: Path) -> dict[Path, str]:
     return {mount.place: mount.kind for mount in inner_mounts}
 
 
+def other_names(path: Path) -> Iterator[Path]:
+    """Yield the other real paths of a file or folder: where its file system is mounted once more.
+
+    `/mnt/home/ann/.ssh` for `/home/ann/.ssh` after `mount --bind /home /mnt/home`.
+    """
+    table = _table().mounts()
+    own = max((m for m in table if path.is_relative_to(m.place)), key=lambda m: len(m.place.parts))
+    others = [m for m in table if m.device == own.device and m.place != own.place]
+    inner = own.root / path.relative_to(own.place) if others else path
+    for mount in others:
+        if inner.is_relative_to(mount.root):
+            name = mount.place / inner.relative_to(mount.root)
+            with suppress(OSError):  # It is not there, or another mount hides it.
+                if name.samefile(path):
+                    yield name
+
+
 def _table() -> _Table:
     # Another process, made by a fork, must not take the news of this one.
     with _OPENING:
@@ -97,8 +116,10 @@ def _table_of(_pid: int) -> _Table:
 
 def _parse_mount(line: str) -> _Mount:
     row = line.split(" ")
-    place = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), row[4])
-    return _Mount(row[2], Path(place), row[row.index("-") + 1])
+    root, place = (
+        Path(re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), name)) for name in row[3:5]
+    )
+    return _Mount(row[2], root, place, row[row.index("-") + 1])
 
 
 _DELETED = " (deleted)"

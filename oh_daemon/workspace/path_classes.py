@@ -20,32 +20,77 @@ Place = Literal["device", "inside", "outside", "unknown", "protected", "secret"]
 _DEVICES = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|zero|full|u?random|fd/\d+)")
 
 # Paths inside a folder come as "./a/b", others as "/a/b" or "/~/a", all in lower case.
+_DATA = r"\.(txt|json|ya?ml|toml|ini|enc|csv|xml|cfg|conf|properties|pickle)"
 _SECRET = re.compile(
-    r"""^/(dev/|root|etc/(g?shadow|passwd|sudoers|ssl/private)|(var/)?run/(secrets|.*\.sock)
+    rf"""^/(dev/|root|etc/(g?shadow|passwd|sudoers|ssl/private)|(var/)?run/(secrets|.*\.sock)
       |proc/(kcore|kmem|sysrq-trigger)|proc/[^/]+/.*(environ|root|mem|maps|cwd|fd|exe)
       |~[^/]*/\.)
-    | /(\.env(?!(\.\w+)?\.(example|sample|template|dist|defaults?)(/|$))([._~-][^/]*)?|[^/]+\.env
-      |\.envrc|id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub)|authorized_keys|keyrings|wallet\.dat
-      |[^/]+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|gpg|age)
+    | ^\./auth\.json$
+    | /[.\#]{{0,2}}(\.env(?!(\.\w+)?\.(example|sample|template|dist|defaults?)(/|$))([._~-][^/]*)?
+      |[^/]+\.env|\.envrc[^/]*|\.envs|\.dev\.vars[^/]*|env\.(local|dev(elopment)?|prod(uction)?|staging|bak)
+      |id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub)|authorized_keys|keyrings|wallet\.(dat|json)
+      |[^/]+\.(pem|key|p8|p12|pfx|jks|keystore|keytab|kdbx|ppk|tfstate|tfvars(\.json)?|gpg|age
+        |ovpn|private|kubeconfig)
       |[._](netrc|pgpass|htpasswd|git-credentials|npmrc|pypirc|my\.cnf|s3cfg|boto|dockercfg)
-      |\.(ssh|gnupg|aws|azure|kube|docker|password-store|mozilla|thunderbird)|\.[^/]*_history
-      |(service[-_]?account|firebase)[^/]*\.json|\.git/config)(~|\.(bak|old|orig|save|swp))?(/|$)
-    | /\.?((client_?)?secrets?|credentials?|tokens?|passw(or)?ds?)
-      (\.(txt|json|ya?ml|toml|ini|enc))?$""",
+      |\.(dockerconfigjson|sentryclirc|ftpconfig|ftppass|remote-sync\.json|viminfo|vault[._-]?pass
+        |openai|anthropic)
+      |\.(ssh|gnupg|aws|azure|kube|docker|password-store|mozilla|thunderbird|fly|secrets)
+      |\.[^/]*_history|kube/config|kubeconfig(\.ya?ml)?|admin\.conf|\.wrangler/config
+      |service[-_]?account[^/]*\.json|firebase[-_]admin[^/]*\.json|\.git/config|wp-config\.php
+      |sftp(-config)?\.json|(sentry|keystore)\.properties|rclone\.conf|credentials-config\.json
+      |datasources\.local\.xml|webservers\.xml|(local_settings|settings_local)\.py|utc--[^/]*
+      |(local\.settings|settings\.local|config\.local|config/local)\.(js|json|ya?ml|toml)
+      |(\.|\.(cursor|vscode|windsurf|trae|roo|kiro/settings)/)mcp\.json|vault\.ya?ml
+      |(seed|mnemonic)([_-]?phrase)?\.txt|private\.asc|keys\.txt|oauth\.json
+      )(~|\#|\.(bak|old|orig|save|sw[a-p]))?(/|$)
+    | /\.?(secrets?|credentials?|creds|tokens?|passw(or)?ds?|(api|access|root|deploy)[._-]?keys?
+      )({_DATA})?$
+    | /\.[\w-]*[_-](secrets?|credentials?|tokens?|passw(or)?d|keys?)$
+    | /(?![^/]*(example|sample|template|schema|scanning|policy|reset|forgot|design))
+      ([^/]*[._-])?(secrets?|credentials?|creds|api[._-]?keys?|passw(or)?ds?|vault[_-]?pass
+      |(access|auth|api|bot|deploy|refresh|session)[._-]?tokens?|client[_-]?secret[^/]*
+      |(private|deploy|service|gcp|gcs|gcloud|aws|azure|google|signing|encryption)[._-]?keys?
+      |secrets?[._-][^/]*){_DATA}$""",
     re.VERBOSE,
 )
+"""Names of files whose usual content is secret. Names of code never match: these are files of data,
+and files that git tracks stay visible to commands."""
+_GIT_HOOKS = (
+    r"(applypatch-msg|(pre|post)-(applypatch|commit|rewrite|merge|push|checkout|auto-gc|rebase)"
+    r"|(prepare-)?commit-msg|pre-merge-commit)"
+)
 _PROTECTED = re.compile(
-    r"""/(\.(git|github|gitlab|circleci|vscode|idea|devcontainer|husky|openhands|agents|claude|cursor
-      |codex|githooks|zed|gemini|windsurf(rules)?|continue|roo[^/]*|kilocode[^/]*|opencode|amazonq|junie
-      |aider[^/]*|direnv|hg|svn|buildkite|gitea|forgejo|woodpecker|semaphore|cargo|mvn|mise\.toml|tool-versions
-      |gitmodules|gitattributes|gitconfig|mcp\.json
-      |yarnrc[^/]*|gitlab-ci[^/]*|(travis|drone|woodpecker|appveyor)\.ya?ml|pnpmfile\.[^/]+|pre-commit-config\.ya?ml|devcontainer\.json
-      |lefthook\.ya?ml|cursorrules|clinerules|vimrc
-      |exrc|nvim(rc|\.lua)|inputrc|curlrc|wgetrc|gdbinit|bash[^/]*|zsh[^/]*|profile)
-    |(agents|claude|gemini|openhands|skill|copilot-instructions)\.md|codeowners|jenkinsfile
-    |(azure-pipelines|appveyor|bitbucket-pipelines|cloudbuild|buildspec|lefthook)\.ya?ml|mise\.toml|pip\.conf|crontab|(mcp|opencode)\.jsonc?
-    |(site|user)customize\.py|[^/]+\.(pth|code-workspace|lockb?|lockfile)|go\.sum
-    |(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml)(/|$)""",
+    rf"""/(\.(git|github|gitlab|circleci|devcontainer|husky|openhands|agents|claude|githooks
+      |git-hooks|buildkite|gitea|forgejo|woodpecker|semaphore|teamcity|concourse|tekton|argo
+      |sourcehut|builds|hg|svn|jj|sl|direnv|cargo|mvn|yarn
+      # Editors.
+      |vscode|idea|run|fleet|zed|helix|emacs\.d|vs|theia|settings|project|classpath|dir-locals(-2)?\.el
+      |[a-z]*vimrc[^/]*|exrc|nvim(rc|\.lua)|ycm_extra_conf\.py|luarc\.jsonc?|neoconf\.json|nlsp\.json
+      |clangd|solargraph\.yml|merlin
+      # Agents.
+      |cursor[^/]*|codex|gemini|windsurf[^/]*|continue[^/]*|roo[^/]*|kilocode[^/]*|opencode|amazonq
+      |junie|aider[^/]*|trae|kiro|augment[^/]*|goosehints|goose[^/]*|rules|crush[^/]*|qwen[^/]*
+      |amp|factory|grok|copilot[^/]*|clinerules|cline[^/]*|mcp\.json
+      # Shells, debuggers and interpreters, which run these when they start.
+      |inputrc|curlrc|wgetrc|tmux\.conf|screenrc|bash[^/]*|zsh[^/]*|profile|login|logout|autoenv
+      |direnvrc|gdbinit|lldbinit|radare2rc|irbrc|pryrc|byebugrc|pdbrc|pythonrc|pythonrc\.py|ipython
+      |rprofile|renviron|octaverc|sqliterc|psqlrc|ocamlinit|ghci|iex\.exs|erlang|sbtopts|jvmopts
+      |lein-env|terraformrc|ansible\.cfg
+      # Versions of programs, and packages.
+      |(r?mise|rtx)\.toml|mise|tool-versions|sdkmanrc|nvmrc|(node|python|ruby|java|go|terraform)-version
+      |yarnrc[^/]*|pnp\.[^/]+|pnpmfile\.[^/]+|bundle
+      # Version control and CI.
+      |gitmodules|gitattributes|gitconfig|lfsconfig|hgrc|gitlab-ci[^/]*|gitpod[^/]*|replit|build\.yml
+      |(travis|drone|woodpecker|appveyor|cirrus)\.ya?ml|devcontainer\.json|azure-pipelines
+      |pre-commit-(config|hooks)\.ya?ml|lefthook[^/]*|overcommit\.ya?ml|lintstagedrc[^/]*|renovaterc[^/]*)
+    |{_GIT_HOOKS}|lint-staged\.config\.[^/]+
+    |(agents?|claude|gemini|qwen|openhands|skill|copilot-instructions|conventions)(\.[\w-]+)?\.md
+    |[^/]+\.(instructions|chatmode|prompt)\.md|[^/]+\.mdc|codeowners|jenkinsfile
+    |(azure-pipelines|appveyor|bitbucket-pipelines|cloudbuild|buildspec|lefthook|codemagic|bitrise
+      |dependabot)\.ya?ml|lefthook\.(toml|json)|renovate\.json5?|mise\.toml|pip\.conf|crontab
+    |(mcp|opencode|crush)\.jsonc?|_vimrc|ansible\.cfg|\.?pnpmfile\.[^/]+|replit\.nix
+    |(site|user)customize\.py|[^/]+\.(pth|code-workspace|sublime-(project|workspace)|lockb?|lockfile)
+    |go\.sum|(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml)(/|$)""",
     re.VERBOSE,
 )
 
@@ -53,7 +98,8 @@ _PROTECTED = re.compile(
 def guard_class(path: str) -> Literal["protected", "secret"] | None:
     """Return "secret" for a path in that form that may hold secrets, else "protected" or None.
 
-    Protected paths steer git, builds, editors or agents.
+    Protected paths steer git, CI, editors, shells or agents. Files of a build are not among them,
+    since changing them is ordinary work; docs/safety.md lists them.
     """
     if _SECRET.search(path):
         return "secret"

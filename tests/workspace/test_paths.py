@@ -5,9 +5,23 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from usual_names import (
+    BUILD_FILES,
+    PROJECT_ORDINARY,
+    PROJECT_SECRETS,
+    STEERING,
+)
 
+from oh_daemon.features.instructions import agent_files
 from oh_daemon.protocol.errors import PathOutsideWorkspaceError, ToolError
-from oh_daemon.workspace.paths import Folders, path_from_uri, printable, uri_from_path
+from oh_daemon.workspace.paths import (
+    Folders,
+    guard_reason,
+    looks_secret,
+    path_from_uri,
+    printable,
+    uri_from_path,
+)
 
 
 @pytest.fixture
@@ -150,6 +164,34 @@ def test_a_second_name_of_a_file_asks_because_it_may_lie_outside(
                                   ".env.example", "git/x.py"])  # fmt: skip
 def test_an_ordinary_path_does_not_ask(root: Path, text: str) -> None:
     assert Folders((root,)).is_protected(text) is None
+
+
+@pytest.mark.parametrize("kind", PROJECT_SECRETS)
+def test_usual_secret_file_of_project_is_secret(kind: str) -> None:
+    names = PROJECT_SECRETS[kind].split()
+    assert [name for name in names if not looks_secret(name)] == []
+    assert [name for name in names if "/" not in name and not looks_secret(f"sub/{name}")] == (
+        ["auth.json"] if kind == "tool" else []
+    )
+
+
+def test_ordinary_file_of_project_is_not_secret() -> None:
+    assert [name for name in PROJECT_ORDINARY.split() if looks_secret(name)] == []
+
+
+@pytest.mark.parametrize("kind", STEERING)
+def test_file_that_steers_tools_is_protected(kind: str) -> None:
+    names = STEERING[kind].split()
+    assert [name for name in names if guard_reason(name) is None] == []
+    assert [name for name in names if guard_reason(f"sub/{name.upper()}") is None] == []
+
+
+def test_instruction_file_is_protected() -> None:
+    assert [name for name in agent_files.NAMES if guard_reason(name) is None] == []
+
+
+def test_build_file_is_not_protected() -> None:
+    assert [name for name in BUILD_FILES.split() if guard_reason(name) is not None] == []
 
 
 def test_reading_asks_for_secrets_only(root: Path) -> None:

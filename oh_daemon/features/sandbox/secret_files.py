@@ -7,6 +7,7 @@ once stays so while the sandbox lives: a command could have git track a file jus
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.system.git import ask_git, repositories
+from oh_daemon.system.proc import other_names
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.paths import looks_secret
 
@@ -46,8 +48,13 @@ class SecretCovers:
         self._roots = roots
         self._needed_places = [f"{place}/" for place in (*NEEDED, *roots)]
         self._patterns_allowed = patterns
-        self._trees = [FolderSecrets(root) for root in roots]
-        self._at_home = FolderSecrets(home, is_deep=False)
+        bases = (_base(variable, home, environment) for variable in _APP_BASES)
+        self._home = home
+        self._trees = [
+            *(FolderSecrets(root) for root in roots),
+            FolderSecrets(home, app_prefix="."),
+            *(FolderSecrets(base, app_prefix="") for base in bases),
+        ]
         self._places = [*secret_places(home, environment), *own]
         self._tracked_by_root = {root: TrackedFiles(host, root) for root in roots}
         self._lock = threading.Lock()
@@ -66,6 +73,7 @@ class SecretCovers:
             known_places = self._ever.intersection(places)
             secret = known_places | set(self._untracked_paths(places.keys() - known_places))
             self._ever |= secret
+            secret |= self._in_other_mounts(secret, patterns)
             outermost = {path for path in secret if secret.isdisjoint(path.parents)}
             return {path: places.get(path, "") for path in sorted(outermost)}
 
@@ -92,12 +100,17 @@ class SecretCovers:
         return is_secret and not _fits(path, self._patterns())
 
     def _candidates(self) -> Iterator[tuple[str, str]]:
-        for tree in (*self._trees, self._at_home):
+        for tree in self._trees:
             for path in tree.find():
                 yield path, tree.numbers(path)
         for place in self._places:
             if os.path.lexists(place):
                 yield str(place), ""
+
+    def _in_other_mounts(self, secret: set[Path], patterns: Sequence[str]) -> set[Path]:
+        """Return where else secrets and the home folder are, as by a bind mount."""
+        names = {name for path in (self._home, *secret) for name in other_names(path)}
+        return {name for name in names if self._may_cover(str(name), name, patterns)}
 
     def _may_cover(self, path: str, real: Path, patterns: Sequence[str]) -> bool:
         if any(
@@ -158,9 +171,14 @@ class _Folder:
 class FolderSecrets:
     """One folder and what is below it. Not for several threads at once."""
 
-    def __init__(self, root: Path, *, is_deep: bool = True) -> None:
+    def __init__(self, root: Path, *, app_prefix: str | None = None) -> None:
+        """An `app_prefix` says that the root has one folder per program, named with this prefix.
+
+        Only these folders are listed, not those in them. In them, names count as secret that in a
+        project may stand for code.
+        """
         self._root = str(root)
-        self._is_deep = is_deep
+        self._app_prefix = app_prefix
         self._listings: dict[str, _Folder] = {}
         self._secrets: Mapping[str, int] = {}
         self._verdict_by_name: dict[str, bool] = {}
@@ -215,49 +233,94 @@ class FolderSecrets:
         with os.scandir(path) as entries:
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self._is_secret(f"{entry.name}/x" if is_folder else entry.name):
+                name = f"{entry.name}/x" if is_folder else entry.name
+                if self._is_secret(path, name):
                     listing.secrets.append(entry.path)
-                elif is_folder and self._is_deep and entry.name not in _LEFT_OUT:
+                elif is_folder and self._is_listed(path, entry.name):
                     listing.folders.append(entry.path)
         return listing
 
-    def _is_secret(self, name: str) -> bool:
+    def _is_listed(self, folder: str, name: str) -> bool:
+        if self._app_prefix is None:
+            return name not in _LEFT_OUT
+        return folder == self._root and name.startswith(self._app_prefix)
+
+    def _is_secret(self, folder: str, name: str) -> bool:
+        # Most names are judged alone, so that each is judged once for all folders.
+        above = folder.rpartition("/")[2]
+        if folder != self._root:
+            name = f"{above if above.startswith('.') or above in _PARENTS else '-'}/{name}"
         verdict = self._verdict_by_name.get(name)
         if verdict is None:
-            verdict = self._verdict_by_name[name] = looks_secret(name)
+            is_of_app = self._app_prefix is not None and folder != self._root
+            verdict = looks_secret(name) or (is_of_app and _is_secret_of_app(name))
+            self._verdict_by_name[name] = verdict
         return verdict
+
+
+_PARENTS = ("config", "kube")
+"""Folders with a plain name in which files with harmless names hold secrets."""
+_OF_APP = re.compile(
+    r"""(^|[._-])(auth|oauth2?|creds?|credentials?|tokens?|secrets?|passw(or)?ds?|pass|keys?|apikeys?
+    |adbkey|cookies|accounts?|history|shada|keyrings?|keystores?|wallets?)([._-]|$)""",
+    re.VERBOSE,
+)
+_CODE = re.compile(r"\.(\w*sh|[cm]?[jt]sx?|py|rb|lua|vim|el|css|html?|md|svg|png|so|desktop|pub)$")
+
+
+def _is_secret_of_app(name: str) -> bool:
+    """Return whether a file (`"-/auth.json"`) or folder (`"-/keys/x"`) is a program's secret."""
+    name = name.removesuffix("/x").rpartition("/")[2].casefold()
+    return _OF_APP.search(name) is not None and _CODE.search(name) is None
 
 
 _IN_HOME = """
 .ssh .gnupg .password-store .pki .age .vault-token .netrc _netrc .git-credentials .Xauthority
-.ICEauthority .aws .azure .kube .oci .ibmcloud .aliyun .fly .minikube .docker/config.json
-.docker/contexts .terraform.d/credentials.tfrc.json .terraformrc .s3cfg .boto .passwd-s3fs
-.databrickscfg .snowflake .snowsql .dbt .kaggle .huggingface .wrangler .supabase .ngrok2
-.npmrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials .cargo/credentials.toml
-.m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .nuget/NuGet/NuGet.Config
-.composer/auth.json .pgpass .my.cnf .mylogin.cnf .mozilla .thunderbird .var/app
-snap/chromium snap/firefox snap/thunderbird .claude.json .claude/.credentials.json
-.codex/auth.json .gemini/oauth_creds.json
+.ICEauthority .xsession-errors .aws .azure .kube .oci .ibmcloud .bluemix .cf/config.json .aliyun
+.fly .railway/config.json .minikube .docker/config.json .docker/contexts
+.terraform.d/credentials.tfrc.json .terraformrc .pulumi/credentials.json .cloudflared .s3cfg .boto
+.mc .passwd-s3fs .databrickscfg .snowflake .snowsql .dbt .kaggle .huggingface .wrangler .supabase
+.ngrok2 .argocd .step .tsh .sentryclirc .wakatime.cfg .transifexrc .npmrc .yarnrc .yarnrc.yml
+.pypirc .condarc .bunfig.toml .gem/credentials .bundle/config .hex/hex.config .cargo/credentials
+.cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .ivy2/.credentials
+.sbt/1.0/credentials .gradle/gradle.properties .nuget/NuGet/NuGet.Config .composer/auth.json
+.subversion/auth .hgrc .android/debug.keystore .pgpass .my.cnf .mylogin.cnf .mongorc.js .dbshell
+.lesshst .viminfo .mozilla .librewolf .zen .thunderbird .var/app snap/chromium snap/firefox
+snap/thunderbird .muttrc .msmtprc .mbsyncrc .offlineimaprc .fetchmailrc .authinfo .authinfo.gpg
+.weechat .irssi .purple .vnc .davfs2 .smbcredentials .jupyter .bitcoin .electrum .ethereum
+.steam/config .openai .anthropic .claude.json .claude/.credentials.json .codex/auth.json
+.gemini/oauth_creds.json .copilot/config.json .aider.conf.yml .continue/config.json
+.continue/config.yaml .codeium/config.json .cursor/mcp.json .openhands/settings.json
+.openhands/secrets.json .vscode-server/data/User/globalStorage
 """
 _IN_CONFIG = """
-gcloud gh hub glab-cli op doctl hcloud rclone netlify .wrangler heroku flyctl ngrok sops age
-containers/auth.json git/credentials pypoetry/auth.toml composer/auth.json configstore
-github-copilot io.datasette.llm stripe google-chrome google-chrome-beta google-chrome-unstable
-chromium BraveSoftware microsoft-edge vivaldi opera Bitwarden 1Password keepassxc Signal Slack
-discord Element evolution
+gcloud gh hub glab-cli op doctl hcloud scw linode-cli vultr-cli.yaml fly rclone netlify .wrangler
+vercel heroku flyctl ngrok tailscale teleport sdm argocd helm k9s sops age chezmoi/key.txt restic
+borg syncthing containers/auth.json git/credentials hg pypoetry/auth.toml composer/auth.json
+configstore wandb replicate openai github-copilot goose crush mods shell_gpt fabric
+zed/settings.json io.datasette.llm stripe google-chrome google-chrome-beta google-chrome-unstable
+google-chrome-for-testing chromium BraveSoftware microsoft-edge vivaldi opera librewolf
+qutebrowser Bitwarden 1Password keepassxc rbw Signal Slack discord Element evolution aerc himalaya
+isync weechat filezilla remmina freerdp spotify obs-studio solana openhands nix/netrc nix/nix.conf
+Code/User/globalStorage Code/User/mcp.json Cursor/User/globalStorage VSCodium/User/globalStorage
+Windsurf/User/globalStorage JetBrains gurobi.lic
 """
 _IN_DATA = """
-keyrings kwalletd password-store TelegramDesktop com.vercel.cli opencode/auth.json evolution
-fish/fish_history
+keyrings kwalletd password-store TelegramDesktop com.vercel.cli opencode/auth.json evolution atuin
+amp jupyter/runtime pki qutebrowser remmina rbw Steam/config JetBrains
 """
+_IN_STATE = "bash syncthing"
 _IN_CACHE = "google-chrome chromium mozilla huggingface/token keyring"
 _BASES = {
     "": ("", _IN_HOME),
     "XDG_CONFIG_HOME": (".config", _IN_CONFIG),
     "XDG_DATA_HOME": (".local/share", _IN_DATA),
+    "XDG_STATE_HOME": (".local/state", _IN_STATE),
     "XDG_CACHE_HOME": (".cache", _IN_CACHE),
 }
 """By the variable that moves it: a folder of the home folder, and names in it."""
+_APP_BASES = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+"""Each has a folder for each program, by the XDG Base Directory Specification 0.8."""
 _VARIABLES = (
     *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG"),
     *("DOCKER_CONFIG", "GH_CONFIG_DIR", "GNUPGHOME", "GOOGLE_APPLICATION_CREDENTIALS"),
@@ -271,16 +334,23 @@ _OF_SYSTEM = (
     *("/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"),
 )
 """Only root can read these."""
+_SNAPSHOTS = (".snapshots", ".snapshot", ".zfs", "timeshift")
+"""Folders with earlier states of what is next to them: of snapper, NFS servers, ZFS, Timeshift."""
+
+
+def _base(variable: str, home: Path, environment: Mapping[str, str]) -> Path:
+    return Path(environment.get(variable) or home / _BASES[variable][0])
 
 
 def secret_places(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield where secrets may lie, whether they exist or not."""
-    for variable, (usual, names) in _BASES.items():
-        base = Path(environment.get(variable) or home / usual)
+    for variable, (_, names) in _BASES.items():
+        base = _base(variable, home, environment)
         yield from (base / name for name in names.split())
     for variable in _VARIABLES:
         values = environment.get(variable, "").split(":")
         yield from (Path(name) for name in values if name.startswith("/"))
+    yield from (up / name for up in (home, *home.parents) for name in _SNAPSHOTS)
     yield from map(Path, _OF_SYSTEM)
 
 
