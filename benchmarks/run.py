@@ -18,6 +18,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import applied_files
 import fleet
 import idle_overlays
 import light
@@ -67,6 +68,7 @@ N_REPLAYED = 50
 def main() -> None:
     words = sys.argv[1:]
     apart_from_these = {
+        "applied_files": applied_files.main,
         "fleet": fleet.main,
         "light": light.main,
         "replay": replay.main,

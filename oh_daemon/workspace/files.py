@@ -144,6 +144,8 @@ class Files:
         self._folders = folders
         self._keep_blob = persist
         """Makes bytes durable somewhere else, before a file is overwritten in place."""
+        self._swept_folders = set[tuple[int, int]]()
+        """Folders, by device and inode, where the first write has removed earlier leftovers."""
 
     def read(self, path: Path) -> FileText | None:
         """Return the text; None when there is no such file. Raises `ToolError` if it is no text."""
@@ -178,6 +180,7 @@ class Files:
                 raise EditRejectedError(
                     f"{printable(path)!r} is read-only; ask the user to unlock it"
                 )
+            self._sweep_once(folder)
             is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
             if is_shared or not _replace_by_rename(folder, path, new, expected_sha256):
                 self._keep_blob(old)
@@ -194,6 +197,7 @@ class Files:
     def create(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Create a file and the folders above it; never touches an existing file."""
         with _rejecting(path), self._folders.holding(path, create=True) as folder:
+            self._sweep_once(folder)
             try:
                 with _temporary(folder, data, 0o666) as (temp, descriptor):
                     if mode is not None:
@@ -205,6 +209,18 @@ class Files:
                     f"{printable(path)!r} exists already; view it and change it with replace"
                 ) from exc
             os.fsync(folder)
+
+    def _sweep_once(self, folder: int) -> None:
+        """Remove what other writers left, before our first write in an open folder only.
+
+        Our own writes leave nothing while we live, and to list the folder for each of them would
+        cost the square of the number of files.
+        """
+        status = os.fstat(folder)
+        place = status.st_dev, status.st_ino
+        if place not in self._swept_folders:
+            self._swept_folders.add(place)
+            _sweep(folder)
 
     def sweep(self, path: Path) -> None:
         """Remove temporary files that a writer of `path` left beside it when it died."""
@@ -265,7 +281,6 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 @contextmanager
 def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
     """Write `data` to a temporary file, not synced; it is removed if it has the name at the end."""
-    _sweep(folder)
     name, descriptor = _locked_file(folder, mode)
     try:
         _write_all(descriptor, data)

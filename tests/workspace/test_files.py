@@ -7,6 +7,10 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -350,6 +354,32 @@ def test_a_write_takes_away_what_the_dead_left_and_nothing_else(
         "a.tmp",
         "new",
     ]
+
+
+def count_calls(act: Callable[[], object]) -> int:
+    """Return how many functions, of Python and of C, are called in this thread."""
+    counts = Counter[str]()
+    sys.setprofile(lambda _frame, event, _arg: counts.update([event]))
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return counts["call"] + counts["c_call"]
+
+
+def test_cost_of_a_write_is_independent_of_other_files_in_the_folder(
+    files: Files, tmp_path: Path
+) -> None:
+    """`sys.setprofile` counts each listed name, since the names are compared one by one."""
+    files.create(tmp_path / "first", b"old")
+    costs: list[tuple[int, int]] = []
+    for n in (10, 200):
+        for number in range(n):
+            (tmp_path / f"{n}-{number}").touch()
+        create = partial(files.create, tmp_path / f"new-{n:03}", b"old")
+        replace = partial(files.replace, tmp_path / f"new-{n:03}", b"new", sha256_of(b"old"))
+        costs.append((count_calls(create), count_calls(replace)))
+    assert costs[0] == costs[1]
 
 
 def test_nothing_is_read_through_a_link(files: Files, tmp_path: Path) -> None:
