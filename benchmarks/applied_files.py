@@ -3,8 +3,9 @@
 `make bench BENCH_ARGS="applied_files 300 3000 25000 nested"` (default: all of these) runs one
 command for each word, in an overlay sandbox in mode `autoEdit`. A number makes that many files in
 one folder, `nested` makes 1,500 folders, each inside the one before, with one file. Prints a
-Markdown table: the CPU of the daemon and of the processes below it, without the command's own
-shell as far as that outlives the turn, from the message to the end of the turn. Asserts nothing.
+Markdown table: the CPU of the daemon and of the processes below it, the command's own shell among
+them, from the message to the end of the turn. The first turn of a daemon takes about 1 s by itself.
+On ext4, run it minutes after files were deleted, or with TMPDIR on tmpfs. Asserts nothing.
 """
 
 from __future__ import annotations

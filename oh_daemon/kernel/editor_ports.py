@@ -68,7 +68,10 @@ class Editor(Protocol):
         ...
 
     def document(self, path: Path) -> OpenDocument | None:
-        """Return the newest text of an open document, or None when it is not open."""
+        """Return the newest text of an open document, or None when it is not open.
+
+        It is open also when the client opened it through a link.
+        """
         ...
 
     def documents(self) -> tuple[OpenDocument, ...]: ...

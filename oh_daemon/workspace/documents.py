@@ -103,14 +103,16 @@ class Documents:
         source = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
         return EffectiveDocument(path, document, file, source)
 
-    def plan(self, path: Path, change: Wanted) -> PlannedEdit:
-        """Return what `change` would do to the newest text.
+    def plan(
+        self, path: Path, change: Wanted, state: EffectiveDocument | None = None
+    ) -> PlannedEdit:
+        """Return what `change` would do to the newest text, which `look` may have returned.
 
         Raises `StaleDocumentError` with the text around the place when the agent may not know the
         text and does not name lines that are there just once, `EditRejectedError` when a file to be
         created exists already.
         """
-        state = self.look(path)
+        state = state or self.look(path)
         match change:
             case Create():
                 return self._planned_creation(state, change)
@@ -214,11 +216,11 @@ class Documents:
         """Return the open document of a file, if the editor has one."""
         if self._editor is None:
             return None
-        direct = self._editor.document(path) or self._editor.document(self.folders.as_opened(path))
-        # The editor may have opened the file through a link.
-        return direct or next(
-            (d for d in self._editor.documents() if real_path(d.path) == path), None
-        )
+        opened_path = self.folders.as_opened(path)
+        document = self._editor.document(path)
+        if document is None and opened_path != path:
+            document = self._editor.document(opened_path)
+        return document
 
     def _saw(self, state: EffectiveDocument) -> None:
         texts = fingerprint(state.document), fingerprint(state.file)

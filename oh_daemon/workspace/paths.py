@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,11 +115,14 @@ def unusable(folder: Path) -> str | None:
 
 def printable(text: PurePath | str, allowed: str = "") -> str:
     """Return the text with hidden characters escaped, except `allowed`, for people and models."""
+    text = str(text)
+    if text.isprintable():
+        return text
     return "".join(
         char
         if char.isprintable() or char in allowed
         else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in str(text)
+        for char in text
     )
 
 
@@ -145,6 +148,13 @@ class Folders:
     def roots(self) -> tuple[Path, ...]:
         """The same folders with links resolved; every path that we hand out lies in one of them."""
         return tuple(map(real_path, self.folders))
+
+    @cached_property
+    def _roots_by_prefix(self) -> Mapping[str, Path]:
+        """The roots by how a path below them begins, the innermost first."""
+        # Each applied file asks several times, so string operations replace `Path`.
+        roots = sorted(self.roots, key=lambda root: len(root.parts), reverse=True)
+        return {os.path.join(root, ""): root for root in roots}  # noqa: PTH118
 
     def resolve(self, text: str, *, writing: bool) -> Path:
         """Return the real path that `text` (relative, absolute or a file URI) names.
@@ -238,7 +248,7 @@ class Folders:
     def relative(self, path: Path) -> Path:
         """Return the path as tools take it: relative in the first folder, absolute in others."""
         first = self.roots[0]
-        return path.relative_to(first) if path.is_relative_to(first) else path
+        return path.relative_to(first) if first in self._roots_of(path) else path
 
     def name(self, path: Path) -> str:
         """Return `relative(path)` as text to show."""
@@ -248,7 +258,7 @@ class Folders:
         """Return a real path below the folder as the user opened it, which may be a link."""
         for folder, root in zip(self.folders, self.roots, strict=True):
             if path.is_relative_to(root):
-                return folder / path.relative_to(root)
+                return path if folder == root else folder / path.relative_to(root)
         return path
 
     @contextmanager
@@ -263,7 +273,7 @@ class Folders:
             raise PathOutsideWorkspaceError(f"{printable(path)!r} is not inside the open folders")
         descriptor = self._open_root(root, path)
         try:
-            for name in path.parent.relative_to(root).parts:
+            for name in str(path)[len(os.path.join(root, "")) :].split("/")[:-1]:  # noqa: PTH118
                 child = _open_folder(name, path, descriptor, create=create)
                 os.close(descriptor)
                 descriptor = child
@@ -277,9 +287,10 @@ class Folders:
         Each is opened from the one above it, once, and no link is followed. Ends at the first that
         cannot be opened.
         """
-        root = min(self._roots_of(path), key=lambda root: len(root.parts), default=None)
-        if root is None:
+        roots = self._roots_of(path)
+        if not roots:
             return
+        root = roots[-1]
         folder, names = root, path.relative_to(root).parts
         with ExitStack() as stack, suppress(FileNotFoundError, ToolError):
             descriptor = self._open_root(folder, path)
@@ -310,10 +321,12 @@ class Folders:
         return self.isolated.open_root(root) if self.isolated else _open_folder(str(root), path)
 
     def _root_of(self, path: Path) -> Path | None:
-        return max(self._roots_of(path), key=lambda root: len(root.parts), default=None)
+        return next(iter(self._roots_of(path)), None)
 
     def _roots_of(self, path: Path) -> list[Path]:
-        return [root for root in self.roots if path.is_relative_to(root)]
+        """Return the roots that are the path or above it, the innermost first."""
+        name = f"{path}/"
+        return [root for start, root in self._roots_by_prefix.items() if name.startswith(start)]
 
     def _guises(self, lexical: Path, real: Path) -> set[str]:
         """Return the path below a folder, as written and resolved, normalised for the patterns."""

@@ -46,7 +46,8 @@ class ScriptedEditor:
 
     def document(self, path: Path) -> OpenDocument | None:
         with self._condition:
-            return self._open.get(path)
+            real = path.resolve()
+            return next((each for each in self._open.values() if each.path.resolve() == real), None)
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
         return False

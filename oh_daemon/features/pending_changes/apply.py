@@ -397,7 +397,7 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
         edit = Rewrite(before or "", after)
     if now is None:
         edit = Create(after or "", change.form)
-    plan = documents.plan(path, edit)
+    plan = documents.plan(path, edit, document)
     return Step(path, edit, plan.before, plan.after, None), clashes
 
 

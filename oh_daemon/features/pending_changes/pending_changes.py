@@ -250,7 +250,13 @@ class PendingChanges:
         other_paths = [path for path in paths if path not in known_paths]
         if other_paths:
             self._sandbox.refresh()
-        inside = [path for path in other_paths if self._documents.folders.contains(path)]
+        # Programs see a saved text without this; only watchers must hear of it.
+        is_watched = self._overlay.is_watched
+        inside = [
+            path
+            for path in other_paths
+            if (is_watched or path in unsaved_texts) and self._documents.folders.contains(path)
+        ]
         for path in (*known_paths, *self._sandbox.without_secrets(dict.fromkeys(inside, ""))):
             text = unsaved_texts.get(path)
             data = content_on_disk(path) if text is None else self._documents.encode(path, text)

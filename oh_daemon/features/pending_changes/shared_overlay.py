@@ -44,3 +44,8 @@ class SharedOverlay:
     def is_busy(self) -> bool:
         """Whether a command runs in front in any of the shells."""
         return any(shells.is_busy for shells in self.shells)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a command runs, which may watch files."""
+        return any(shells.is_running for shells in self.shells)

@@ -69,6 +69,8 @@ class OpenDocuments:
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the newest state of an open document, under whatever name it was opened."""
+        if not self._open:
+            return None  # Each applied file asks, and to resolve a path takes long.
         document = self._find(os.path.realpath(path))
         return document[1] if document else None
 
@@ -133,6 +135,8 @@ class OpenDocuments:
 
     def lost_uri(self, path: Path) -> str | None:
         """Return the URI of a document that is open, but whose text we no longer know."""
+        if not self._strays:
+            return None
         with self._condition:
             return self._strays.get(os.path.realpath(path))
 
