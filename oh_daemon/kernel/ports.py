@@ -299,6 +299,8 @@ class Intent:
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
     confinement: str | None = None
     """Why it can do no harm whatever it does, because the kernel keeps it from that."""
+    is_rated_by_program: bool = False
+    """The program's own analyzer gave `risk`, which then counts whatever the confinement."""
     texts: tuple[str, ...] = ()
     """The texts that `subject` names by hash; they are stored when the user is asked."""
     services: tuple[Host, ...] = ()
@@ -378,7 +380,10 @@ class Tool(Protocol):
 
 
 RiskAnalyzer = Callable[[ToolSpec, Intent], Risk]
-"""Rates actions in place of the tools' own ratings; when it raises, the risk counts as high."""
+"""Rates actions in place of the tools' own ratings, also what the sandbox confines.
+
+When it raises, the risk counts as high.
+"""
 ApprovalPolicy = Callable[[ToolSpec, Intent], Literal["allow", "ask", "reject"] | None]
 """Decides before the options mode and approval do; None leaves the decision to them.
 

@@ -70,14 +70,14 @@ class Judge:
         try:
             risk = analyzer(spec, intent)
             if risk in RISK_ORDER:
-                return replace(intent, risk=risk)
+                return replace(intent, risk=risk, is_rated_by_program=True)
             problem = f"{risk!r} is not a risk"
         # The user must be asked about an action that could not be rated.
         except Exception as exc:
             logger.exception("the risk analyzer broke on %s", spec.name)
             problem = repr(exc)
         reasons = (f"the risk analyzer gave no rating: {problem}", *intent.reasons)
-        return replace(intent, risk="high", reasons=reasons)
+        return replace(intent, risk="high", reasons=reasons, is_rated_by_program=True)
 
     def verdict(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Verdict:
         """Return what becomes of a rated action."""

@@ -70,6 +70,7 @@ def decide(
     floor, confinement = intent.outside_floor, intent.confinement
     is_planning = mode == "plan" and intent.footprint.writes
     may_try = confinement is not None and spec.kind != "edit"
+    is_confined = confinement is not None and (is_low or not intent.is_rated_by_program)
     leaves = intent.leaves and mode != "full"
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
@@ -85,7 +86,7 @@ def decide(
         (is_silent, "allow", "neverAsks", silently),
         (may_pass, "allow", "ruling", ruled.rule),
         (approval == "askAlways", "ask", "askAlways", "you are asked about every action"),
-        (confinement is not None, "allow", "sandbox", confinement or ""),
+        (is_confined, "allow", "sandbox", confinement or ""),
         (is_low, "allow", "lowRisk", "low risk"),
         (edits_freely, "allow", "autoEdit", "mode autoEdit"),
         (True, "ask", "risk", f"{risk} risk"),

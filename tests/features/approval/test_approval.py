@@ -44,9 +44,19 @@ def _verdict(
     ruled: Ruling | None = None,
     floor: bool = False,
     footprint: Footprint | None = None,
+    confinement: str | None = None,
+    is_rated: bool = False,
     **options: str,
 ) -> tuple[str, str]:
-    intent = Intent("make", _COMMAND, risk, footprint=footprint or Footprint(), outside_floor=floor)
+    intent = Intent(
+        "make",
+        _COMMAND,
+        risk,
+        footprint=footprint or Footprint(),
+        outside_floor=floor,
+        confinement=confinement,
+        is_rated_by_program=is_rated,
+    )
     ruling = Ruling("allow", "granted before", covers_high=True) if is_granted else ruled
     verdict = decide(spec, intent, options, self_rating=actual_risk, ruling=ruling)
     return verdict.effect, verdict.rule
@@ -89,6 +99,9 @@ def _verdict(
         (_verdict(risk="low", footprint=NOTHING, actual_risk="high"), ("allow", "touches nothing")),
         (_verdict(risk="medium", footprint=NOTHING), ("ask", "medium risk")),
         (_verdict(_FETCH, "medium", footprint=NOTHING), ("ask", "medium risk")),
+        (_verdict(risk="high", confinement="held"), ("allow", "held")),
+        (_verdict(risk="low", confinement="held", is_rated=True), ("allow", "held")),
+        (_verdict(risk="high", confinement="held", is_rated=True), ("ask", "high risk")),
     ],
 )
 def test_the_strictest_rule_that_applies_decides(

@@ -681,6 +681,24 @@ def test_a_tool_of_the_program_is_asked_about_as_one_of_an_mcp_server(
     assert ("rejected" in results(fake)[0]) == bool(question)
 
 
+@pytest.mark.parametrize("level", ["overlay", "landlock", "off"])
+def test_what_the_program_rates_high_is_asked_about_at_every_level(
+    fake: FakeLLM, llm: LLM, tmp_path: Path, level: str
+) -> None:
+    (tmp_path / "a.txt").write_text("secret plans")
+    fake.add(call("terminal", command="cat a.txt"), say("done"))
+    agent = Agent(llm=llm, approval="askRisky", risk_analyzer=lambda *_: "high")
+    with Conversation(agent, Workspace(tmp_path, sandbox=cast("Any", level))) as conversation:
+        conversation.register_callback(
+            lambda record: (
+                record.event.type == "approval.requested"
+                and conversation.respond(record.event.approval, allow=False)
+            )
+        )
+        conversation.run("go", timeout_s=120)
+    assert "rejected" in results(fake)[0]
+
+
 # Workspaces and reopening
 
 
