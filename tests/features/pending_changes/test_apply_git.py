@@ -1,5 +1,9 @@
 """What git does in a sandbox comes back: checked, and only where nothing has moved since."""
 
+import os
+import random
+import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -214,6 +218,36 @@ def test_a_commit_that_waits_outlives_a_killed_daemon(world: World) -> None:
     allowed_after_a_kill(world, client, conversation)
     assert git(place, "log", "--format=%s") == "Fix the parser\nFirst"
     assert is_sound(place)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("n_kills", "at_lock"), [(100, True), (200, False)])
+def test_no_kill_while_a_commit_is_applied_leaves_a_lock_or_loses_it(
+    world: World, n_kills: int, at_lock: bool
+) -> None:
+    place = repository(world.project)
+    git_dir, chance = place / ".git", random.Random(n_kills)
+    for n in range(n_kills):
+        commit = call("terminal", command=f"echo {n} >> a.txt; git commit -qam {n}")
+        world.llm.play([commit, say("Done."), say("Done.")])
+        client = world.daemon(settings=VIEW)
+        conversation = world.start(client, options={"mode": "autoEdit"})
+        client.wait_for_event("changes.planned")
+        deadline = time.monotonic() + (10 if at_lock else chance.uniform(0, 0.15))
+        while time.monotonic() < deadline and not (at_lock and (git_dir / "index.lock").exists()):
+            pass
+        os.kill(client.process.pid, signal.SIGKILL)
+        client.process.wait()
+        client = world.daemon(settings=VIEW)
+        opened = client.request("conversation/open", {"conversationId": conversation})
+        if opened["conversation"]["status"] == "paused":
+            client.request("conversation/resume", {"conversationId": conversation})
+            world.turn(client)
+        client.request("conversation/close", {"conversationId": conversation})
+        client.close()
+        assert not [*git_dir.glob("*.lock")], n
+        assert git(place, "log", "-1", "--format=%s") == str(n)
+        assert is_sound(place)
 
 
 def test_settings_hooks_and_deleted_objects_do_not_come_back(world: World) -> None:
