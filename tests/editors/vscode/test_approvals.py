@@ -93,6 +93,7 @@ async def test_a_rejection_takes_a_note_along_and_an_edited_command_runs_as_edit
     assert not (vscode.project / "made").exists()
 
 
+@pytest.mark.full
 async def test_a_tool_that_reads_says_what_it_would_read(vscode: VSCode) -> None:
     vscode.script(VIEW, say("Read."))
     await vscode.open()
@@ -119,6 +120,7 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     assert "a + b" in (vscode.project / "calc.py").read_text()
 
 
+@pytest.mark.full
 async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCode) -> None:
     vscode.script(VIEW, EDIT, say("Then not."), EDIT, say("I see."), EDIT, say("Fixed."))
     await vscode.open(file="calc.py")
@@ -252,6 +254,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     assert allowed_lines(vscode) == [10, 28]
 
 
+@pytest.mark.full
 async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VSCode) -> None:
     lines = vscode.project / "lines.txt"
     lines.write_text(LINES)

@@ -75,6 +75,7 @@ async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
     assert (vscode.project / "made").exists()
 
 
+@pytest.mark.full
 async def test_the_system_tells_of_an_end_and_a_question_while_another_window_is_in_front(
     vscode: VSCode,
 ) -> None:

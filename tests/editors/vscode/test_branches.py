@@ -18,6 +18,7 @@ NOTE_ANSWER = """() => {
 }"""
 
 
+@pytest.mark.full
 async def test_a_late_answer_to_a_side_question_is_not_taken_for_that_to_the_next(
     vscode: VSCode,
 ) -> None:

@@ -127,6 +127,7 @@ async def expect_pictures(vscode: VSCode) -> None:
         await expect(picture).to_have_js_property("naturalWidth", 1)
 
 
+@pytest.mark.full
 async def test_how_much_a_model_thinks_is_chosen_before_the_conversation(vscode: VSCode) -> None:
     vscode.script(say("Thought."))
     await vscode.open()
@@ -140,6 +141,7 @@ async def test_how_much_a_model_thinks_is_chosen_before_the_conversation(vscode:
     await expect(effort).to_have_attribute("data-value", "high")
 
 
+@pytest.mark.full
 async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.open()
@@ -190,6 +192,7 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
     assert await vscode.panel.locator(".user").all_text_contents() == ["one", "three and a half"]
 
 
+@pytest.mark.full
 async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choose(
     vscode: VSCode,
 ) -> None:

@@ -73,6 +73,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     await expect(vscode.input).to_be_focused()
 
 
+@pytest.mark.full
 async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."), say("Three."), say("Four."))
     await vscode.hold(("first", "One."), ("second", "Two."))
@@ -89,6 +90,7 @@ async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -
     await vscode.expect_answers("Four.")
 
 
+@pytest.mark.full
 async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
     vscode: VSCode,
 ) -> None:

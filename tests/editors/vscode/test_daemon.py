@@ -47,6 +47,7 @@ async def read_start(starts: asyncio.StreamReader) -> int:
     return int(await asyncio.wait_for(starts.readline(), WAIT_MS / 1000))
 
 
+@pytest.mark.full
 async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_is_told(
     starts: asyncio.StreamReader, vscode: VSCode
 ) -> None:
@@ -71,6 +72,7 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
     await vscode.start_anew()
 
 
+@pytest.mark.full
 async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_is_mended(
     vscode: VSCode,
 ) -> None:

@@ -30,6 +30,7 @@ async def test_what_the_user_types_while_an_edit_waits_stays_beside_it(vscode: V
     await vscode.expect_editor("# mine")
 
 
+@pytest.mark.full
 async def test_an_edit_of_text_that_the_user_has_changed_meanwhile_is_refused(
     vscode: VSCode,
 ) -> None:
@@ -48,6 +49,7 @@ async def test_an_edit_of_text_that_the_user_has_changed_meanwhile_is_refused(
     assert await vscode.page.locator(".editor-instance", has_text="a + b").count() == 0
 
 
+@pytest.mark.full
 async def test_a_file_that_is_not_open_is_edited_on_disk_and_opens_no_editor(
     vscode: VSCode,
 ) -> None:

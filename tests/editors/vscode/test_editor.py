@@ -57,6 +57,7 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     assert "app.ts:2" in search_result
 
 
+@pytest.mark.full
 async def test_after_an_edit_the_agent_is_told_what_it_broke(vscode: VSCode) -> None:
     (vscode.project / "app.ts").write_text(APP)
     view = call("edit", command="view", path="app.ts")
@@ -74,6 +75,7 @@ async def test_after_an_edit_the_agent_is_told_what_it_broke(vscode: VSCode) -> 
     assert "not assignable" not in content
 
 
+@pytest.mark.full
 async def test_the_agent_renames_by_what_the_language_extension_says(vscode: VSCode) -> None:
     (vscode.project / "app.ts").write_text(APP)
     rename = call("rename", path="app.ts", line=2, symbol="add", new_name="plus")
@@ -88,6 +90,7 @@ async def test_the_agent_renames_by_what_the_language_extension_says(vscode: VSC
     await vscode.expect_editor('plus("one", 2);')
 
 
+@pytest.mark.full
 async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     (vscode.project / "app.ts").write_text(APP)
     vscode.script(say("One."), say("Two."))
@@ -242,6 +245,7 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     assert "b.txt" in messages_text
 
 
+@pytest.mark.full
 async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversation(
     vscode: VSCode,
 ) -> None:

@@ -72,6 +72,7 @@ async def test_a_question_survives_a_killed_daemon_and_a_reload(vscode: VSCode) 
     assert not (vscode.project / "made").exists()
 
 
+@pytest.mark.full
 async def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(hold_step(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))

@@ -269,6 +269,7 @@ async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode:
     gate.set()
 
 
+@pytest.mark.full
 async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCode) -> None:
     gate = threading.Event()
     thinking_step = reason("Rules first.", say("Half of it. The rest.", n_chunks=2))
@@ -284,6 +285,7 @@ async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCod
     await expect(vscode.panel.locator(".log [aria-busy=true]")).to_have_count(0)
 
 
+@pytest.mark.full
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:
     touch = call("terminal", command="touch made")
     vscode.script(touch, say("Made."), touch, say("Again."))

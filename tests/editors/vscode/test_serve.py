@@ -24,6 +24,7 @@ def served(server: Server) -> Generator[None]:
         process.terminate()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("served")
 async def test_two_windows_work_on_one_conversation(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.one_window
 TASK = {"task": "child: make it", "title": "Make the file", "agent": "general"}
 
 
+@pytest.mark.full
 async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscode: VSCode) -> None:
     parent = [call("delegate", tasks=[TASK]), call("finish", message="All **done**.")]
     child = [call("terminal", command="touch made", security_risk="low"), say("Made it.")]

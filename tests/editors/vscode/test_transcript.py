@@ -167,6 +167,7 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     await expect(answer.last).to_contain_text("> deep")
 
 
+@pytest.mark.full
 async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reader_left_it(
     vscode: VSCode,
 ) -> None:
@@ -199,6 +200,7 @@ async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reade
     await expect(reasoning.locator(".markdown")).to_be_visible()
 
 
+@pytest.mark.full
 async def test_the_first_message_is_shown_while_it_is_on_its_way(vscode: VSCode) -> None:
     vscode.script(say("Hello."))
     await vscode.open()
@@ -215,6 +217,7 @@ async def test_the_first_message_is_shown_while_it_is_on_its_way(vscode: VSCode)
     await expect(vscode.panel.locator(".user").first).to_be_in_viewport()
 
 
+@pytest.mark.full
 async def test_what_is_read_stays_in_sight_when_the_panel_gets_another_width(
     vscode: VSCode,
 ) -> None:

@@ -103,6 +103,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     assert users == ["one", "but in French", "three", "two, please"]
 
 
+@pytest.mark.full
 async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(
@@ -207,6 +208,7 @@ async def count_down_to_an_error(vscode: VSCode, gate: threading.Event) -> None:
     await expect(problem.get_by_role("button", name="Set an API key")).to_be_visible()
 
 
+@pytest.mark.full
 async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:
     (vscode.project / "RULES.md").write_text("Be brief.\n")
     vscode.script(say("Read."))
