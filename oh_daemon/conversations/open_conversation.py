@@ -198,10 +198,7 @@ class OpenConversation:
             context_files=files,
             sections=sections,
             instructions=self._config.instructions,
-            packaged=self._config.system_prompt
-            or packaged_prompt(
-                runtime.tools, changes=any(map(changes_files, runtime.tools.values()))
-            ),
+            packaged=self._config.system_prompt or packaged_prompt(self._prompt_facts()),
         )
         return {
             "systemPrompt": prompt,
@@ -209,6 +206,13 @@ class OpenConversation:
             "contextFiles": tuple(file.name for file in files) or None,
             "skills": runtime.skills.in_prompt(runtime.tools),
         }
+
+    def _prompt_facts(self) -> set[str]:
+        """Return what `packaged_prompt` must know of this agent."""
+        tools = self.runtime.tools
+        own = {"changes": any(map(changes_files, tools.values()))}
+        own["editor"] = self._context.client.editor is not None
+        return {*tools, *(name for name, is_so in own.items() if is_so)}
 
     def take_up(self, moved_from: Path | None = None) -> None:
         """Close what a crash left open, and log what is new about the agent and its folder."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 MAX_CHARS = 32 << 10
 _LINES = Path(__file__).with_name("system_prompt.md").read_text("utf-8").splitlines()
-_IF = re.compile(r"\?(!?)(\w+) ")
-"""How a line begins that is only there with, or without, this tool or `changes`."""
+_CONDITIONS = re.compile(r"(?:\?!?\w+ )+")
+"""What a line begins with that is only there with, or without, these facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,19 @@ class ContextFile:
     text: str
 
 
-def packaged_prompt(tools: Collection[str], *, changes: bool) -> str:
-    """Return what fits an agent with these tools; `changes` is whether any of them edits files."""
-    have = {*tools, *(["changes"] if changes else [])}
+def packaged_prompt(facts: Collection[str]) -> str:
+    """Return the text that fits an agent: the lines of `system_prompt.md` that are true of it.
+
+    `facts` are the names of its tools, `changes` if any of them edits files, and `editor` if the
+    user sees the workspace in one. `?changes ?!apply_patch ` begins a line that is true with the
+    one and without the other.
+    """
     lines: list[str] = []
     for line in _LINES:
-        condition = _IF.match(line)
-        if condition is None:
-            lines.append(line)
-        elif (condition[2] in have) != bool(condition[1]):
-            lines.append(line[condition.end() :])
+        match = _CONDITIONS.match(line)
+        conditions = match[0].split() if match else []
+        if all((each.lstrip("?!") in facts) != ("!" in each) for each in conditions):
+            lines.append(line[match.end() :] if match else line)
     return "\n".join(lines) + "\n"
 
 

@@ -21,7 +21,9 @@ Doubt = Literal["conflict", "rivals", "onlyBuffer", "staleBuffer", "unsaved"]
 """Why editor, disk and what the agent saw differ."""
 
 UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
+UNSAVED_EVERYWHERE = "The editor shows unsaved changes, and so do this and commands."
 ONLY_BUFFER = "This text is in the editor only; commands do not see it until it is saved."
+ONLY_BUFFER_EVERYWHERE = "This text is in the editor only, unsaved; commands see it as a file."
 STALE_BUFFER = "The file changed on disk and the editor has not reloaded it; this is the disk's."
 UNREAD = "you have not read it yet"
 MOVED_ON = "it changed since you read it"
@@ -30,6 +32,10 @@ REBASED = "The file changed since you read it; your edit still fitted. View it b
 CONFLICT = (
     "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
     " commands see the other one. Ask the user which one counts."
+)
+CONFLICT_EVERYWHERE = (
+    "Both the editor's text and the file on disk changed. This is the editor's, which commands"
+    " also see; it is unsaved. Ask the user which one counts."
 )
 RIVALS = (
     "Another editor of the user shows other unsaved text of this file. This is the text of the one"
@@ -41,6 +47,12 @@ _NOTES: dict[Doubt, str] = {
     "onlyBuffer": ONLY_BUFFER,
     "staleBuffer": STALE_BUFFER,
     "unsaved": UNSAVED,
+}
+_NOTES_IN_OVERLAY: dict[Doubt, str] = {
+    **_NOTES,
+    "conflict": CONFLICT_EVERYWHERE,
+    "onlyBuffer": ONLY_BUFFER_EVERYWHERE,
+    "unsaved": UNSAVED_EVERYWHERE,
 }
 
 
@@ -65,10 +77,13 @@ class TextSource:
 
     source: Source
     doubt: Doubt | None = None
+    commands_see_buffers: bool = False
+    """Whether commands run in an overlay that has the editor's texts."""
 
     @property
     def note(self) -> str | None:
-        return _NOTES[self.doubt] if self.doubt else None
+        notes = _NOTES_IN_OVERLAY if self.commands_see_buffers else _NOTES
+        return notes[self.doubt] if self.doubt else None
 
 
 @dataclass(frozen=True, slots=True)

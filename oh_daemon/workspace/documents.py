@@ -101,6 +101,7 @@ class Documents:
         file = self._file(path, document)
         sighting = self._sightings.get(path)
         source = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
+        source = replace(source, commands_see_buffers=self.commands_see_buffers)
         return EffectiveDocument(path, document, file, source)
 
     def plan(

@@ -1,6 +1,7 @@
 """The system prompt: it begins the same for all conversations, and differs only at the end."""
 
 import re
+from itertools import chain, combinations
 
 import pytest
 
@@ -8,7 +9,7 @@ from oh_daemon.kernel.prompt import packaged_prompt, render_system_prompt
 
 HERE = {"date": "2026-01-31", "mode": "ask"}
 TOOLS = frozenset({"edit", "grep", "glob", "list", "terminal", "ask", "todo", "finish"})
-PACKAGED = packaged_prompt(TOOLS, changes=True)
+PACKAGED = packaged_prompt({*TOOLS, "changes", "editor"})
 
 
 def test_conversations_share_all_that_comes_before_their_folders():
@@ -32,10 +33,24 @@ def test_the_users_instructions_come_last():
 
 def test_the_packaged_prompt_names_only_tools_that_are_there():
     assert set(re.findall("`([a-z]+)`", PACKAGED)) == TOOLS | {"cat"}
-    for tool_name in ("ask", "todo", "terminal"):
-        assert f"`{tool_name}`" not in packaged_prompt(TOOLS - {tool_name}, changes=True)
-    looking = packaged_prompt({"edit", "grep", "glob", "list", "terminal"}, changes=False)
-    assert not re.search(r"\?\w+ |Implement|Verify|change files|`(ask|todo|finish)`", looking)
+    everything = (*sorted(TOOLS), "apply_patch")
+    for tools in chain.from_iterable(combinations(everything, n) for n in range(len(everything))):
+        for facts in ((), ("changes",), ("changes", "editor"), ("editor",)):
+            text = packaged_prompt({*tools, *facts})
+            assert set(re.findall("`([a-z_]+)`", text)) <= {*tools, "cat"}
+            assert not re.search(r"\?!?\w+ ", text)
+            assert ("user's editor" in text) == ("editor" in facts)
+
+
+def test_an_agent_that_only_looks_is_not_told_to_change_files():
+    looking = packaged_prompt({"edit", "grep", "glob", "list", "terminal"})
+    assert not re.search(r"Implement|Verify|change files|your edits", looking, re.IGNORECASE)
+
+
+def test_an_agent_with_patches_is_told_of_one_way_to_change_files():
+    text = packaged_prompt({*TOOLS, "apply_patch", "changes"})
+    assert "`edit` to view files, and `apply_patch` to change them" in text
+    assert "`edit` replaces text" not in text
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,10 @@ def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_edito
         True,
     )
     assert (workspace.shown_text, workspace.on_disk) == ("1\n", "one\n")
+    note = workspace.documents.read(workspace.path).note
+    assert note == "The editor shows unsaved changes, and so do this and commands."
+    workspace.path.unlink()
+    assert "commands see it as a file" in str(workspace.documents.read(workspace.path).note)
 
 
 def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(workspace: Workspace) -> None:

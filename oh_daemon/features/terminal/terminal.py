@@ -90,10 +90,10 @@ _OUTSIDE = {
     " keys to sign with, a place outside the workspace. The user is asked each time.",
 }
 _OF_A_VIEW = {"outside": _OUTSIDE, "services": _SERVICES}
-_IN_A_VIEW = """
-Commands run in a sandbox, which sees the workspace with the editor's unsaved texts. Its network \
-is its own: HTTP goes through the proxy in the environment, the user is asked about each host, and \
-the result says which were refused.
+_NETWORK = """Its network is its own: HTTP goes through the proxy in the environment, the user is \
+asked about each host, and the result says which were refused."""
+_IN_A_VIEW = f"""
+Commands run in a sandbox, which sees the workspace with the editor's unsaved texts. {_NETWORK}
 What commands change in the workspace is shown to the user, and kept if he agrees; the result says \
 what was. Changes elsewhere are lost; what git ignores stays in the sandbox. Files with secrets \
 that git does not track, such as .env, keys and credentials, are empty there: ask the user to \
@@ -113,10 +113,10 @@ _HINTS = {
 }
 _KILLED = -signal.SIGKILL
 
-_ISOLATED = """
-Commands run in a sandbox without network. This conversation is isolated: what its edits and \
-commands change stays in the sandbox, where all your tools see it, until the user applies it, with \
-what you commit."""
+_ISOLATED = f"""
+Commands run in a sandbox. {_NETWORK}
+This conversation is isolated: what its edits and commands change stays in the sandbox, where all \
+your tools see it, until the user applies it, with what you commit."""
 
 
 def _with_held_secrets(schema: Json) -> Json:

@@ -239,8 +239,8 @@ def test_no_kill_while_a_commit_is_applied_leaves_a_lock_or_loses_it(
         os.kill(client.process.pid, signal.SIGKILL)
         client.process.wait()
         client = world.daemon(settings=VIEW)
-        opened = client.request("conversation/open", {"conversationId": conversation})
-        if opened["conversation"]["status"] == "paused":
+        info = client.request("conversation/open", {"conversationId": conversation})["conversation"]
+        if info["status"] == "paused":
             client.request("conversation/resume", {"conversationId": conversation})
             world.turn(client)
         client.request("conversation/close", {"conversationId": conversation})
