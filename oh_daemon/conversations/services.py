@@ -252,8 +252,14 @@ def compose(
     # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     spawner, home, settings = Spawner(), Path.home(), user.settings
-    tokens = PrivateValues(places.state_folder / "mcp")
-    surroundings = ServerEnvironment(spawner, models.variables, masker, Path.cwd(), tokens)
+    surroundings = ServerEnvironment(
+        spawner,
+        models.variables,
+        masker,
+        Path.cwd(),
+        token_store=PrivateValues(places.state_folder / "mcp"),
+        trusted_marks=PrivateValues(places.mcp_marks),
+    )
     services = DaemonServices(
         spawner=spawner,
         masker=masker,

@@ -180,8 +180,13 @@ def new_approval(
     )
 
 
-def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
-    """Return a person's possible answers, narrowest first; none allows high risk for good."""
+def approval_options(
+    subject: Subject, risk: Risk, *, floor: bool, has_marks: bool = False
+) -> tuple[ApprovalOption, ...]:
+    """Return a person's possible answers, narrowest first; none allows high risk for good.
+
+    `has_marks`: an MCP server marks the tool as read-only, and the user may trust its marks.
+    """
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
     what, may_last = _covered_text(subject), not floor and risk in {"low", "medium"}
     if subject.kind == "host":
@@ -194,6 +199,8 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
         allow.append(("edits", "Allow edits of any file in this conversation"))
     if may_last and subject.kind != "saveDocuments":
         allow.append(("folder", f"Always allow {what} in this folder"))
+    if may_last and has_marks:
+        allow.append(("server", "Trust this server's read-only marks"))
     if subject.kind == "trust":
         allow = [("conversation", "Trust for now"), ("folder", "Trust this folder")]
         if subject.is_trusted:

@@ -266,7 +266,8 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
     if not state.is_of_program(approval):
         state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = made_decision
     # Whoever edits a command allows only the edited version, not the one that was shown.
-    lasts = decision["scope"] != "once" and event.get("editedSubject") is None
+    # An answer for a server is about its marks, which are stored outside of the log.
+    lasts = decision["scope"] not in {"once", "server"} and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:
         grants = state.turn_grants if decision["scope"] == "turn" else state.grants
         is_of_edits = decision["scope"] == "edits"

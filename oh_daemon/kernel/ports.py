@@ -297,6 +297,11 @@ class Intent:
     """Replaces what the user has changed meanwhile, so that it is asked about in any case."""
     leaves: bool = False
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
+    trust_marks: Callable[[], None] | None = None
+    """Stores that the user trusts the read-only marks of an MCP server; None: not offered.
+
+    Raises `ReadOnlyError` or `StorageError`.
+    """
     confinement: str | None = None
     """Why it can do no harm whatever it does, because the kernel keeps it from that."""
     is_rated_by_program: bool = False

@@ -38,7 +38,7 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
-Scope = Literal["once", "turn", "conversation", "edits", "folder", "user"]
+Scope = Literal["once", "turn", "conversation", "edits", "folder", "server", "user"]
 
 
 class Location(Contract):

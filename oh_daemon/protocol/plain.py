@@ -651,7 +651,7 @@ if TYPE_CHECKING:
         "needsInput",
         "error",
     ]
-    Scope = Literal["once", "turn", "conversation", "edits", "folder", "user"]
+    Scope = Literal["once", "turn", "conversation", "edits", "folder", "server", "user"]
     ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
     Item = (
         UserMessageItem

@@ -22,7 +22,7 @@ export type TurnCause = "message" | "resume" | "condense" | "apply";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
-export type Scope = "once" | "turn" | "conversation" | "edits" | "folder" | "user";
+export type Scope = "once" | "turn" | "conversation" | "edits" | "folder" | "server" | "user";
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 

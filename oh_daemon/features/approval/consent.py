@@ -260,6 +260,8 @@ class Consent:
             return self._accept_edit(item, tool, answer["editedSubject"], approval["risk"])
         if decision.scope in {"folder", "user"}:
             self._policy.save_grant(key_of(intent.subject))
+        if decision.scope == "server" and intent.trust_marks is not None:
+            intent.trust_marks()
         return intent
 
     def _accept_edit(
@@ -294,7 +296,8 @@ class Consent:
         journal = self._journal
         is_once = intent.outside_floor or intent.leaves or not with_lasting_options
         asked_intent = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
-        options = approval_options(intent.subject, verdict.risk, floor=is_once)
+        has_marks = intent.trust_marks is not None
+        options = approval_options(intent.subject, verdict.risk, floor=is_once, has_marks=has_marks)
         now, summary = journal.clock.now(), item.get("summary")
         for text in intent.texts:
             journal.log.put_blob(text.encode("utf-8", "surrogatepass"))

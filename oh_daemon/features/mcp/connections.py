@@ -53,11 +53,24 @@ class ServerEnvironment:
     cwd: Path
     token_store: Persist = field(default_factory=dict[str, Json])
     """Where the tokens are kept that a server issues after signing in."""
+    trusted_marks: Persist = field(default_factory=dict[str, Json])
+    """The servers whose read-only marks the user trusts, by `identity`.
+
+    An entry is `{"name": "shop", "identity": …}`.
+    """
     prepare: Prepare | None = None
     """Used if it is not `spawner` that starts each as its settings say."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
         return SignIn(settings.url or "", self.token_store, self.masker.add)
+
+    def identity(self, name: str, settings: McpServerSettings) -> str:
+        """Return what an answer about a server is bound to: its name and command line, or URL.
+
+        In the project's servers also the folder, since the same line starts another program there.
+        """
+        folder = str(self.cwd) if self.prepare else None
+        return json.dumps([name, settings.command, settings.args, settings.url, folder])
 
     def connect(
         self,

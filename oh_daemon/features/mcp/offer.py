@@ -31,6 +31,8 @@ class SelectedTool:
     own_name: str
     digest: str
     """Hash of everything that the server says about the tool."""
+    is_marked: bool = False
+    """Whether its server marks it as read-only (`readOnlyHint`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,9 @@ def choose_tools(
         if problem is None and name in tools:
             problem = "another tool has this name"
         if problem is None:
-            tools[name] = SelectedTool(_spec(name, server, tool), own_name, digest)
+            hints: Json = tool.get("annotations") or {}
+            is_marked = hints.get("readOnlyHint") is True
+            tools[name] = SelectedTool(_spec(name, server, tool), own_name, digest, is_marked)
         elif len(left_out) < MAX_TOOLS:
             left_out.append(f"{printable(own_name)[:_MAX_NAME]}: {problem}")
     return ToolSelection(tuple(tools.values()), tuple(left_out), digests)
@@ -91,14 +95,12 @@ def input_schema_problem(schema: Json) -> str | None:
 
 
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:
-    hints: Json = tool.get("annotations") or {}
     description = printable(str(tool.get("description") or ""), allowed="\n\t")
     schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
     return ToolSpec(
         name,
         f"{description[:MAX_DESCRIPTION]}\n(a tool of the MCP server {server!r})",
         schema,
-        read_only=hints.get("readOnlyHint") is True,
         is_foreign=True,
     )
 

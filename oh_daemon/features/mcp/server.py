@@ -66,6 +66,7 @@ class McpServer:
         """Whether it had failed before it began to connect."""
         self.info = McpServerInfo(name=name, status="disabled")
         self._around = around
+        self._identity = around.identity(name, settings)
         self._sign_in = around.sign_in(settings)
         self._sign_in.on_needed = self._on_refused
         self._on_change = on_change
@@ -77,6 +78,18 @@ class McpServer:
         self._has_run = False
         self._digests: dict[str, str] = {}
         self._stderr_lines: deque[str] = deque(maxlen=20)
+
+    @property
+    def has_trusted_marks(self) -> bool:
+        """Whether the user trusts its read-only marks."""
+        return bool(self._around.trusted_marks.get(self._identity, {}))
+
+    def trust_marks(self) -> None:
+        """Store that the user trusts them. Raises `ReadOnlyError` or `StorageError`."""
+        self._around.trusted_marks[self._identity] = {
+            "name": self.name,
+            "identity": self._identity,
+        }
 
     async def start(self) -> None:
         """Begin to connect; `info` shows the progress."""

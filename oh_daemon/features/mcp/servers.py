@@ -34,6 +34,7 @@ from oh_daemon.workspace.paths import printable
 _MAX_LISTED = 500
 _MAX_PAUSE_S = 300.0
 _NAME = "mcp_resource"
+_ONLY_MARKED = "only its own server says that it just reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class ServerPool:
             if server.info.status == "failed" and self._is_due(server.name):
                 self.run_on_loop(server.try_again(), cancel)
         tools = (
-            McpTool(tool, server, self.run_on_loop, self.confinement)
+            McpTool(_spec_now(tool, server), tool, server, self.run_on_loop, self.confinement)
             for server in servers
             for tool in server.selected_tools
         )
@@ -299,27 +300,33 @@ def _caveats_of(source: ServerPool, server: McpServerInfo) -> Iterator[Caveat]:
         yield Caveat("mcpServerLeftOut", f"{name} is left out", server.error, server.name)
 
 
+def _spec_now(tool: SelectedTool, server: McpServer) -> ToolSpec:
+    return replace(tool.spec, read_only=tool.is_marked and server.has_trusted_marks)
+
+
 @dataclass(frozen=True, slots=True)
 class McpTool:
     """A tool of a server; tools from the same listing compare equal."""
 
+    spec: ToolSpec
     selection: SelectedTool
     server: McpServer
     run_on_loop: RunOnLoop
     confinement: Confinement | None = None
 
-    @property
-    def spec(self) -> ToolSpec:
-        return self.selection.spec
-
     def plan(self, args: Json) -> Intent:
-        """Rate a tool as low risk if its server says that it only reads, otherwise as medium."""
+        """Rate a tool as low risk if a mark that the user trusts says that it only reads."""
+        is_marked = self.selection.is_marked
+        only_reads = is_marked and self.server.has_trusted_marks
+        has_untrusted_mark = is_marked and not only_reads
         return Intent(
             f"{self.server.name}: {self.selection.own_name}",
             ToolSubject(tool=self.spec.name, args=args, definition=self.selection.digest),
-            "low" if self.spec.read_only else "medium",
-            footprint=Footprint(writes=not self.spec.read_only),
+            "low" if only_reads else "medium",
+            (_ONLY_MARKED,) if has_untrusted_mark else (),
+            Footprint(writes=not only_reads),
             confinement=self.confinement and self.confinement.why,
+            trust_marks=self.server.trust_marks if has_untrusted_mark else None,
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:

@@ -23,7 +23,7 @@ _PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
 
 
 class Persist(Protocol):
-    """Where tokens are kept, by the server's URL; a dict keeps them until the process ends."""
+    """Stores a value by name, such as tokens by URL; a dict stores until the process ends."""
 
     def get(self, name: str, default: Json, /) -> Json: ...
 

@@ -40,6 +40,11 @@ class Places:
         return self.state_folder / "doors"
 
     @property
+    def mcp_marks(self) -> Path:
+        """The folder with the MCP servers whose read-only marks the user trusts."""
+        return self.state_folder / "mcp-marks"
+
+    @property
     def serve_socket(self) -> Path:
         """The address of the user's daemon for several clients, `oh-daemon serve`."""
         return self.runtime_folder / "serve.sock"

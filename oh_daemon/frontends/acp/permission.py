@@ -146,7 +146,8 @@ class PermissionRequests:
 def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
     """Return the answers that are offered: at most one of each kind, the narrowest first.
 
-    Most clients show one option of each kind; the narrowest one that allows counts as once.
+    Most clients show one option of each kind; the narrowest one that allows counts as once. Trust
+    in a server's marks covers something else, so it comes in addition.
     """
     kinds: dict[str, Iterator[acp.PermissionOptionKind]] = {
         "allow": iter(("allow_once", "allow_always")),
@@ -154,7 +155,8 @@ def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
     }
     permission_options: list[acp.PermissionOption] = []
     for option in approval["options"]:
-        kind = next(kinds[option["effect"]], None)
+        is_about_server = option["scope"] == "server"
+        kind = "allow_always" if is_about_server else next(kinds[option["effect"]], None)
         if kind is not None:
             permission_options.append(
                 {"optionId": option["id"], "name": option["label"], "kind": kind}

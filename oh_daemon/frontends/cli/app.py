@@ -341,6 +341,18 @@ def sign_in(
     servers.sign_in(server)
 
 
+@mcp.command("marks")
+def marks(
+    withdraw: Annotated[
+        str | None, typer.Option(metavar="SERVER", help="Trust this server's marks no longer.")
+    ] = None,
+) -> None:
+    """List MCP servers whose read-only marks you trust: such tools run without approval."""
+    from oh_daemon.frontends.cli import mcp_commands as servers  # noqa: PLC0415
+
+    servers.show_marks(withdraw)
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def sandbox(
     command: Annotated[

@@ -1,4 +1,4 @@
-"""`oh-daemon mcp`: our tools for other agents, over stdio; `mcp login`: signing in to a server.
+"""`oh-daemon mcp`: our tools for other agents, over stdio; `login` and `marks`: the user's servers.
 
 If an editor's daemon shares its tools, this is a pipe to that daemon; else it works on the disk.
 """
@@ -22,6 +22,7 @@ from oh_daemon.frontends.serve.attach import pass_on
 from oh_daemon.jsonrpc.stdio import claim_stdio
 from oh_daemon.protocol.errors import InvalidParamsError
 from oh_daemon.system.io_loop import run_on_loop
+from oh_daemon.system.private_files import PrivateValues
 
 
 def serve_mcp(folder: Path) -> int:
@@ -60,6 +61,26 @@ def sign_in(name: str) -> None:
         servers.close()
         services.close()
     sys.stdout.write(f"{name!r} is connected, with {len(info.tools)} tools\n")
+
+
+def show_marks(withdrawn_name: str | None) -> None:
+    """Print the servers whose read-only marks the user trusts; withdraw that from one first.
+
+    Raises `InvalidParamsError` for a name that has no such entry.
+    """
+    marks = PrivateValues(Places(os.environ).mcp_marks)
+    identities = {entry["identity"]: str(entry["name"]) for entry in marks.all() if entry}
+    if withdrawn_name is not None:
+        names = ", ".join(sorted({*identities.values()})) or "none"
+        if withdrawn_name not in identities.values():
+            raise InvalidParamsError(
+                f"no trusted read-only marks of {withdrawn_name!r}; trusted: {names}"
+            )
+        for identity in [each for each, name in identities.items() if name == withdrawn_name]:
+            marks.forget(identity)
+            del identities[identity]
+    lines = [f"{display_escaped(name)}\n" for name in sorted({*identities.values()})]
+    sys.stdout.write("".join(lines) or "No server's read-only marks are trusted.\n")
 
 
 def _show(url: str) -> None:

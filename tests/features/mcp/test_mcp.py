@@ -38,9 +38,9 @@ def test_a_secret_is_put_in_by_its_name_and_masked_and_a_place_is_not(world: Wor
     assert not [log for log in logs if b"hush-9876543210" in log.read_bytes()]
 
 
-def test_only_what_changes_something_asks(world: World) -> None:
+def test_lasting_answer_covers_the_tool_as_its_server_described_it(world: World) -> None:
     order = call("shop__order", item="tea")
-    world.script(call("shop__price", item="tea"), order, order, say("Ordered."))
+    world.script(order, order, say("Ordered."))
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client, options={"approval": "askRisky"})
     approval_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
@@ -49,7 +49,7 @@ def test_only_what_changes_something_asks(world: World) -> None:
     always = {"approvalId": approval["id"], "digest": approval["digest"]}
     client.request("approval/respond", {**always, "optionId": "allow-folder"})
     assert world.turn(client)["finalText"] == "Ordered."
-    assert len(items(client, "toolCall")) == 3
+    assert len(items(client, "toolCall")) == 2
     # "Always" applies to the tool as its server described it at that time.
     client.request("conversation/close", {"conversationId": conversation})
     client = daemon(world, shop=mcp_server.settings("turns"))

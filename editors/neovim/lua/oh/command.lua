@@ -159,7 +159,7 @@ local commands = {
     fits = is_one_word,
     is_closed = true,
     choices = function()
-      return { "once", "conversation", "edits", "folder", "all", "?" }
+      return { "once", "conversation", "edits", "folder", "server", "all", "?" }
     end,
     run = with_conversation(function(conversation, call)
       if require("oh.questions").meant(conversation) then

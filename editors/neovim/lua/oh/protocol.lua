@@ -23,7 +23,7 @@
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
 
----@alias oh.protocol.Scope "once" | "turn" | "conversation" | "edits" | "folder" | "user"
+---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "edits" | "folder" | "server" | "user"
 
 ---@alias oh.protocol.ToolItem oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem
 
