@@ -283,6 +283,10 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
             "decision": allow,
         },
     )
+    price_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested", nth=2)
+    price = price_event["event"]["approval"]
+    trust = {"digest": price["digest"], "optionId": "allow-server"}
+    client.request("approval/respond", {"approvalId": price["id"], **trust})
     assert world.turn(client)["finalText"] == "Three coins."
     assert content_of(items(client, "toolCall")[-1]) == "tea costs 3 coins"
     [reader] = [
