@@ -167,7 +167,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "lsprotocol": ("frontends/lsp/",),
     "typer": ("frontends/cli/",),
     "rich": ("frontends/cli/", "features/export/event_lines"),
-    "markdown_it": ("features/export/page",),
+    "markdown_it": ("features/export/",),
     "charset_normalizer": ("workspace/encodings",),
     "keyring": ("features/models/system_keyring",),
     "yaml": ("common/front_matter", "features/skills/files"),

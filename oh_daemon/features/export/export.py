@@ -1,7 +1,7 @@
 """Exports a conversation as one text: its log, Markdown, a page (`export_page`) or `export_atif`.
 
 Secrets are masked in the records before they are rendered, including secrets that became known only
-after the log was written. Images of the agent's become links: they would tell a server who reads.
+after the log was written. In Markdown, HTML and images become text or links (see `inert`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     parts = [f"# {one_line(transcript.heading(state))}", facts]
     for it in items_and_turns(records):
         parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
-    return display_escaped("\n\n".join(part for part in parts if part), OF_EMOJI) + "\n"
+    # The whole document is judged: a block of code that is not closed goes on in the next part.
+    return prose(display_escaped("\n\n".join(part for part in parts if part), OF_EMOJI)) + "\n"
 
 
 def _markdown_item(item: plain.Item) -> list[str]:
@@ -64,9 +65,9 @@ def _markdown_item(item: plain.Item) -> list[str]:
         case "userMessage":
             return ["## You", *_quote_parts(item["content"])]
         case "agentMessage":
-            return ["## Agent", prose(transcript.answer(item))]
+            return ["## Agent", transcript.answer(item)]
         case "condensation":
-            summary = prose(item.get("summary") or "")
+            summary = item.get("summary")
             return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
         case "notice":
             return [f"> **{one_line(transcript.notice_of(item))}**"]
@@ -83,24 +84,24 @@ def plan_list(item: plain.PlanItem) -> str:
 
 def _markdown_call(item: plain.ToolItem) -> list[str]:
     if transcript.is_spoken(item):
-        return ["## Agent", prose(transcript.text_of(item["content"]))]
+        return ["## Agent", transcript.text_of(item["content"])]
     if transcript.is_question(item):
         question, answer, why_none = transcript.question_and_answer(item)
         answer_lines = (
             ["## You", *_quote_parts([{"type": "text", "text": answer}])] if answer else []
         )
-        return ["## Agent", prose(question), *answer_lines, f"*{why_none}*" if why_none else ""]
+        return ["## Agent", question, *answer_lines, f"*{why_none}*" if why_none else ""]
     return _markdown_work(item)
 
 
 def prose(text: str) -> str:
-    """Markdown of the agent's, without images."""
-    if "![" not in text and "<img" not in text.lower():
+    """Return Markdown that people and models wrote without HTML, images and unsafe links."""
+    if "<" not in text and "[" not in text:
         return text
-    # The page needs a Markdown parser, which is slow to import.
-    from oh_daemon.features.export.page import without_images  # noqa: PLC0415
+    # It needs a Markdown parser, which is slow to import.
+    from oh_daemon.features.export.inert import inert_markdown  # noqa: PLC0415
 
-    return without_images(text)
+    return inert_markdown(text)
 
 
 def _quote_parts(parts: Iterable[plain.Part]) -> Iterator[str]:

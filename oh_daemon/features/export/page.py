@@ -33,24 +33,12 @@ _DIFF = {"+": "add", "-": "del", "@": "at"}
 _MARKDOWN = MarkdownIt("js-default", {"html": False, "maxNesting": 20}).disable("image")
 
 
-_IMAGE = re.compile(r"(?<!\\)((?:\\\\)*)(!(?=\[)|<(?=img\b))", re.IGNORECASE)
-"""The beginning of an image that no backslash has made text already."""
-
-
 def _is_web(url: str) -> bool:
     """Return whether a link may lead there: other schemes start programs of the reader."""
     return re.match(r"(?i)https?://|mailto:|#", url) is not None
 
 
 _MARKDOWN.validateLink = _is_web
-
-
-def without_images(text: str) -> str:
-    """Return Markdown in which images outside blocks of code are links, as on the page."""
-    blocks = _MARKDOWN.parse(text)
-    code = {n for b in blocks if b.type in {"fence", "code_block"} for n in range(*(b.map or ()))}
-    lines = enumerate(re.split(r"\r\n?|\n", text))
-    return "\n".join(line if n in code else _IMAGE.sub(r"\1\\\2", line) for n, line in lines)
 
 
 def render_page(state: State, records: Sequence[plain.Record], read_blob: ReadBlob) -> str:

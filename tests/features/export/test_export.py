@@ -86,7 +86,7 @@ def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
     assert KEY not in page
 
     text = client.request("conversation/export", {**params, "format": "markdown"})["text"]
-    assert f"> {HOSTILE}" in text
+    assert f"> {HOSTILE}".replace("<", "\\<") in text
     assert "```diff\n" in text
     assert "**exit code 3**" in text
     assert r"- \![a picture](https" in text
@@ -129,7 +129,7 @@ def test_a_question_is_the_agents_and_its_answer_the_users(world: World) -> None
     world.turn(client)
 
     text = client.request("conversation/export", {**params, "format": "markdown"})["text"]
-    question_text = "## Agent\n\nWhich *colour*?\n- red\n- blue\n\n## You\n\n> <b>red\n\n"
+    question_text = "## Agent\n\nWhich *colour*?\n- red\n- blue\n\n## You\n\n> \\<b>red\n\n"
     skipped_text = "## Agent\n\nWhich port?\n\n*Skipped by the user, without an answer.*\n\n"
     assert question_text + skipped_text in text
     page = client.request("conversation/export", {**params, "format": "html"})["text"]
