@@ -64,8 +64,12 @@ def _parser(preset: str) -> MarkdownIt:
     options = {"html": True, "maxNesting": _MAX_NESTING, "linkify": False, "typographer": False}
     parser = MarkdownIt(preset, options)
     # By itself the parser turns a link with an unsafe scheme into text, which other ones do not.
-    parser.validateLink = lambda _url: True
+    parser.validateLink = _accepts_every_link
     return parser
+
+
+def _accepts_every_link(url: str) -> bool:  # noqa: ARG001 - the parser's shape.
+    return True
 
 
 _PARSERS = (_parser("commonmark"), _parser("js-default"))
@@ -78,7 +82,7 @@ _BLOCKS = tuple(
 
 def _code_lines(text: str) -> set[int]:
     """Return the numbers of the lines that are in a block of code for each parser."""
-    found_lines = [
+    sets_of_lines: list[set[int]] = [
         {
             n
             for token in parser.parse(text)
@@ -87,7 +91,7 @@ def _code_lines(text: str) -> set[int]:
         }
         for parser in _BLOCKS
     ]
-    return set.intersection(*found_lines)
+    return sets_of_lines[0].intersection(*sets_of_lines[1:])
 
 
 def _active_lines(text: str) -> dict[int, set[str]]:
