@@ -116,7 +116,7 @@ BUDGETS: dict[str, int] = {
     "features/mcp": 1250,
     "features/memory": 210,
     "features/models": 5270,
-    "features/network": 650,
+    "features/network": 790,
     "features/pending_changes": 2370,
     "features/project_programs": 210,
     "features/replay": 1000,

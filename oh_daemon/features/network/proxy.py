@@ -1,26 +1,35 @@
 """The HTTP proxy through which programs in a sandbox reach hosts, and relayed connections.
 
 It looks names up itself and connects to the very address that was decided about, so that no second
-look-up can say otherwise. It serves CONNECT, and requests for `http` URLs, one per connection.
+look-up can say otherwise. It serves CONNECT, and requests for `http` URLs, one per connection. It
+reads a request strictly and writes it from its parts, so that a server behind it reads the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import socket
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from oh_daemon.common.hosts import Host, Reach, parse_host, reach_of
 
 _PATIENCE_S = 30.0
 _BAD, _FORBIDDEN, _GATEWAY = 400, 403, 502
-_HOP = frozenset({b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"host"})
-"""Headers that are for one hop only, or that we write ourselves."""
+_REQUEST_LINE = re.compile(rb"([A-Z][A-Z-]*) ([!-~]+) HTTP/1\.([01])")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
+"""See RFC 9112, section 5: neither a folded line nor a blank before the colon."""
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t -~\x80-\xff]*)?\r\n")
+_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade"})
+"""Headers for one hop only."""
+_OWN = frozenset({"host", "content-length", "transfer-encoding"})
+"""Headers that we write ourselves."""
 
 Decide = Callable[[Host, Reach], Awaitable[str | None]]
 """Returns None if programs may connect to the host, or why not."""
@@ -35,9 +44,20 @@ class _Refusal(Exception):  # noqa: N818 - it is an answer.
 class _Request:
     host: Host
     scheme: str
-    line: str = ""
-    line_for_proxy: str = ""
+    method: str = ""
+    place: str = ""
+    """The host as an URL names it: `one.test:8080`."""
+    path: str = ""
+    version: str = ""
     headers: bytes = b""
+    """All of them, with the empty line at their end."""
+    body_bytes: int | None = 0
+    """The length of the body; None: it is chunked."""
+
+    def head(self, *, for_proxy: bool = False, more: bytes = b"") -> bytes:
+        target = f"http://{self.place}{self.path}" if for_proxy else self.path
+        line = f"{self.method} {target} HTTP/1.{self.version}\r\nHost: {self.place}\r\n"
+        return line.encode() + more + self.headers
 
 
 class NetworkProxy:
@@ -57,7 +77,9 @@ class NetworkProxy:
             return
         if request.scheme == "https":
             streams[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await relay(streams, upstream_streams)
+            await relay(streams, upstream_streams)
+            return
+        await relay(streams, upstream_streams, partial(_pass_body, request.body_bytes))
 
     async def _open_upstream(self, request: _Request) -> Streams:
         """Return a connection to what a program asked for, with its request sent."""
@@ -91,26 +113,95 @@ async def _request_of(reader: asyncio.StreamReader) -> _Request:
 
 def _parse(head: bytes) -> _Request:
     """Read a request. Raises `ValueError`."""
-    line, _, rest = head.partition(b"\r\n")
-    method, target, version = line.decode("ascii").split(" ")
+    line, *header_lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    request_line = _REQUEST_LINE.fullmatch(line)
+    if request_line is None:
+        raise ValueError("its first line is not METHOD TARGET HTTP/1.x")
+    method, target, version = (each.decode() for each in request_line.groups())
+    headers = [_parse_header(each) for each in header_lines]
     if method == "CONNECT":
         return _Request(parse_host(target), "https")
     url = urlsplit(target)
     if url.scheme != "http" or not url.hostname:
         raise ValueError("only http URLs and CONNECT are served")
-    name = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
-    host = parse_host(f"{name}:{url.port or 80}")
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    header = b"\r\n".join(each for each in rest.split(b"\r\n") if not _is_for_one_hop(each))
-    headers = f"Host: {url.netloc.rpartition('@')[2]}\r\nConnection: close\r\n".encode() + header
+    host = _parse_authority(url.netloc.rpartition("@")[2])
+    _require_same_host(host, _values(headers, "host"))
+    body_bytes = _body_bytes(headers, version)
     return _Request(
-        host, "http", f"{method} {path} {version}", f"{method} {target} {version}", headers
+        host=host,
+        scheme="http",
+        method=method,
+        place=_authority(host),
+        path=(url.path or "/") + (f"?{url.query}" if url.query else ""),
+        version=version,
+        headers=_render_headers(headers, body_bytes),
+        body_bytes=body_bytes,
     )
 
 
-def _is_for_one_hop(header: bytes) -> bool:
-    name = header.partition(b":")[0].strip().lower()
-    return name in _HOP or name.startswith(b"proxy-")
+_Headers = Sequence[tuple[str, str]]
+"""Name and value of each; Latin-1 keeps every byte of a value."""
+
+
+def _parse_header(line: bytes) -> tuple[str, str]:
+    match = _HEADER.fullmatch(line)
+    if match is None:
+        raise ValueError(f"{line[:80]!r} is not a header")
+    return match[1].decode(), match[2].decode("latin-1").strip(" \t")
+
+
+def _values(headers: _Headers, wanted_name: str) -> list[str]:
+    return [value for name, value in headers if name.lower() == wanted_name]
+
+
+def _parse_authority(authority: str) -> Host:
+    has_port = re.search(r":[0-9]+$", authority) and not authority.endswith("]")
+    return parse_host(authority if has_port else f"{authority.removesuffix(':')}:80")
+
+
+def _authority(host: Host) -> str:
+    name = f"[{host.name}]" if ":" in host.name else host.name
+    return name if host.port == _HTTP_PORT else f"{name}:{host.port}"
+
+
+def _require_same_host(host: Host, values: Sequence[str]) -> None:
+    if len(values) > 1 or any(_parse_authority(value) != host for value in values):
+        raise ValueError(f"its Host is not {host}")
+
+
+def _body_bytes(headers: _Headers, version: str) -> int | None:
+    """Return the length of the body, None for a chunked one. Raises `ValueError`.
+
+    Readers differ about a request with two answers to that (RFC 9112, section 6.3).
+    """
+    lengths, codings = _values(headers, "content-length"), _values(headers, "transfer-encoding")
+    if not codings and not lengths:
+        return 0
+    if len(lengths) + len(codings) > 1:
+        raise ValueError("it names the length of its body twice")
+    if not codings:
+        if re.fullmatch("[0-9]{1,15}", lengths[0]) is None:
+            raise ValueError("its Content-Length is not a number")
+        return int(lengths[0])
+    if codings[0].lower() != "chunked" or version == "0":
+        raise ValueError("only HTTP/1.1 may have a Transfer-Encoding, which must be chunked")
+    return None
+
+
+def _render_headers(headers: _Headers, body_bytes: int | None) -> bytes:
+    connection = ",".join(_values(headers, "connection")).lower()
+    dropped_names = _HOP | _OWN | {each.strip(" \t") for each in connection.split(",")}
+    end_to_end = [
+        f"{name}: {value}\r\n"
+        for name, value in headers
+        if name.lower() not in dropped_names and not name.lower().startswith("proxy-")
+    ]
+    framing = ""
+    if body_bytes is None:
+        framing = "Transfer-Encoding: chunked\r\n"
+    elif body_bytes or _values(headers, "content-length"):
+        framing = f"Content-Length: {body_bytes}\r\n"
+    return f"Connection: close\r\n{framing}{''.join(end_to_end)}\r\n".encode("latin-1")
 
 
 async def _addresses_of(host: Host, upstream: Upstream | None) -> list[str]:
@@ -145,7 +236,7 @@ async def _direct(addresses: Sequence[str], request: _Request) -> Streams:
             failure = OSError(errno.EHOSTUNREACH, str(exc) or "it takes too long")
             continue
         if request.scheme == "http":
-            streams[1].write(request.line.encode() + b"\r\n" + request.headers)
+            streams[1].write(request.head())
         return streams
     raise failure
 
@@ -156,10 +247,10 @@ async def _through(upstream: Upstream, request: _Request) -> Streams:
     async with asyncio.timeout(_PATIENCE_S):
         reader, writer = await asyncio.open_connection(upstream.host, upstream.port, ssl=tls)
         if request.scheme == "http":
-            line = request.line_for_proxy.encode()
-            writer.write(line + b"\r\n" + upstream.headers + request.headers)
+            writer.write(request.head(for_proxy=True, more=upstream.headers))
             return reader, writer
-        place = f"{request.host.name}:{request.host.port}"
+        name = request.host.name
+        place = f"{f'[{name}]' if ':' in name else name}:{request.host.port}"
         head = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n".encode()
         writer.write(head + upstream.headers + b"\r\n")
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -179,6 +270,7 @@ def _answer(refusal: _Refusal) -> bytes:
     return head + more % len(body) + body
 
 
+_HTTP_PORT = 80
 _PORTS = {"http": 3128, "https": 443}
 
 
@@ -268,8 +360,15 @@ class ListenerConnections:
             await self._serve(streams)
 
 
-async def relay(one: Streams, other_side: Streams) -> None:
-    """Return when both sides have said all, or nothing for `IDLE_S`; closes the other."""
+_Pass = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Callable[[], None]], Awaitable[None]]
+"""Passes everything on, and calls a function for each piece."""
+
+
+async def relay(one: Streams, other_side: Streams, send: _Pass | None = None) -> None:
+    """Return when both sides have said all, or nothing for `IDLE_S`; closes the other.
+
+    `send` passes on what the one side says; by default, every byte.
+    """
     now = asyncio.get_running_loop().time
     try:
         async with asyncio.timeout(IDLE_S) as idle:
@@ -277,8 +376,8 @@ async def relay(one: Streams, other_side: Streams) -> None:
             def on_data() -> None:
                 idle.reschedule(now() + IDLE_S)
 
-            backward = _pass(one[0], other_side[1], on_data)
-            await asyncio.gather(backward, _pass(other_side[0], one[1], on_data))
+            forward = (send or _pass)(one[0], other_side[1], on_data)
+            await asyncio.gather(forward, _pass(other_side[0], one[1], on_data))
     finally:
         other_side[1].close()
 
@@ -292,3 +391,65 @@ async def _pass(
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
+
+
+async def _pass_body(
+    body_bytes: int | None,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    on_data: Callable[[], None],
+) -> None:
+    """Pass on the body of one request; a program's further bytes would be another request."""
+    if body_bytes is None:
+        await _pass_chunks(reader, writer, on_data)
+    else:
+        await _pass_bytes(body_bytes, reader, writer, on_data)
+    while await reader.read(_PIECE_BYTES):
+        on_data()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+async def _pass_chunks(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_data: Callable[[], None]
+) -> None:
+    """Pass on a chunked body without extensions and trailers. Raises `ConnectionError`."""
+    while True:
+        match = _CHUNK_SIZE.fullmatch(await _read_line(reader))
+        if match is None:
+            raise ConnectionError("a chunk has no valid size")
+        size = int(match[1], 16)
+        if not size:
+            break
+        writer.write(b"%x\r\n" % size)
+        await _pass_bytes(size, reader, writer, on_data)
+        if await reader.readexactly(2) != b"\r\n":
+            raise ConnectionError("a chunk is longer than it says")
+        writer.write(b"\r\n")
+    while (line := await _read_line(reader)) != b"\r\n":
+        if _HEADER.fullmatch(line.removesuffix(b"\r\n")) is None:
+            raise ConnectionError("a trailer is not a header")
+    writer.write(b"0\r\n\r\n")
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\r\n")
+    except asyncio.LimitOverrunError as exc:
+        raise ConnectionError("a line of the body is too long") from exc
+
+
+async def _pass_bytes(
+    n_bytes: int,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    on_data: Callable[[], None],
+) -> None:
+    while n_bytes:
+        data = await reader.read(min(n_bytes, _PIECE_BYTES))
+        if not data:
+            raise ConnectionError("the body ends too early")
+        n_bytes -= len(data)
+        on_data()
+        writer.write(data)
+        await writer.drain()
