@@ -48,6 +48,7 @@ from oh_daemon.frontends.remote.target import Target, parse_target
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.branches import ChangesListResult
 from oh_daemon.protocol.errors import InvalidParamsError
+from oh_daemon.storage.user_state import UserState
 
 
 def run_elsewhere(
@@ -164,7 +165,8 @@ def _daemon_at(target: Target, program: str, folder: Path, request: RunRequest) 
         models.check(settings.settings.model or models.require_default())
     block = {**_block(request), "settings": sources.of_command()}
     carrier = Carrier(target, program, os.environ)
-    return connect(carrier, models, settings.settings, hello([folder], block))
+    spend = UserState(places.decisions_file).spend
+    return connect(carrier, models, settings.settings, hello([folder], block), spend=spend)
 
 
 def _open(request: RunRequest, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 
 from oh_daemon.features.models.models import Models
 from oh_daemon.frontends.client.connection import DaemonClient
+from oh_daemon.frontends.remote.call_budget import CallBudget
 from oh_daemon.frontends.remote.carrier import Carrier
 from oh_daemon.frontends.remote.local_models import LocalModels
 from oh_daemon.frontends.remote.opening import opened_params, problem_of
@@ -22,11 +23,13 @@ def connect(
     settings: Settings,
     params: Json,
     methods: Mapping[str, Method] | None = None,
+    spend: Callable[[float], float] = lambda _cost_usd: 0.0,
 ) -> DaemonClient:
     """Say hello to the daemon there with these params of `initialize`.
 
     `methods` are answered beside those about models. Keys and the word of trust in the params stay
-    here. Raises `UserError`; then the carrier has ended.
+    here. `spend` adds to what the user spent today, see `CallBudget`. Raises `UserError`; then the
+    carrier has ended.
     """
     with ExitStack() as undo:
         undo.callback(carrier.kill)
@@ -35,7 +38,7 @@ def connect(
         def on_notification(method: str, notification: Json) -> None:
             client.notify(method, notification)
 
-        own = LocalModels(models, on_notification)
+        own = LocalModels(models, on_notification, CallBudget(lambda: settings, spend))
         client = DaemonClient(carrier, {**own.methods, **(methods or {})}, unread=unread)
         undo.callback(client.close)
         # The daemon there may hold the output open for longer than its carrier lives.

@@ -14,6 +14,7 @@ from typing import Any
 
 from oh_daemon.features.models.capabilities import edits_by_patch
 from oh_daemon.features.models.models import Models
+from oh_daemon.frontends.remote.call_budget import CallBudget
 from oh_daemon.frontends.remote.opening import plain
 from oh_daemon.jsonrpc.dispatch import Method, RequestContext, describe_error
 from oh_daemon.kernel.ports import Json, ModelDelta, ModelRequest, Progress, Retry
@@ -35,8 +36,11 @@ _MAX_CALLS = 64
 class LocalModels:
     """The user's models, for a daemon elsewhere. Thread-safe."""
 
-    def __init__(self, models: Models, notify: Callable[[str, Json], None]) -> None:
+    def __init__(
+        self, models: Models, notify: Callable[[str, Json], None], budget: CallBudget
+    ) -> None:
         self._models = models
+        self._budget = budget
         self._notify = notify
         self._workers = ThreadPoolExecutor(_MAX_CALLS, thread_name_prefix="model-here")
         self.methods: Mapping[str, Method] = {
@@ -97,8 +101,10 @@ class LocalModels:
             )
 
         def complete() -> ModelCompleteResult:
+            self._budget.check()
             model = self._models.model_for(call.model)
             answer = model.complete(request, Progress(context.cancel, on_delta, on_retry))
+            self._budget.add(answer.usage)
             return ModelCompleteResult.model_validate(answer, from_attributes=True)
 
         return self._workers.submit(complete)

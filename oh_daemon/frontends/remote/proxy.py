@@ -20,6 +20,7 @@ from oh_daemon.features.models.models import Models
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.frontends.lsp.methods import OUTGOING
+from oh_daemon.frontends.remote.call_budget import CallBudget
 from oh_daemon.frontends.remote.carrier import Carrier
 from oh_daemon.frontends.remote.local_models import LocalModels
 from oh_daemon.frontends.remote.opening import (
@@ -48,6 +49,7 @@ from oh_daemon.jsonrpc.reading import field_in, object_in
 from oh_daemon.jsonrpc.stdio import signal_numbers
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import DaemonError, UserError
+from oh_daemon.storage.user_state import UserState
 
 _EXIT_CLEAN, _EXIT_LOST, _EXIT_CANNOT_START = 0, 1, 4
 _END_S = 5.0
@@ -73,8 +75,13 @@ class RemoteProxy:
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._remote_outbox = Outbox(carrier.outbound, ContentLength(), OUTGOING)
+        self._budget = CallBudget(
+            lambda: self._sources.merged().settings, UserState(places.decisions_file).spend
+        )
         self._models = LocalModels(
-            models, lambda name, params: self._remote_outbox.notify(name, encode(params))
+            models,
+            lambda name, params: self._remote_outbox.notify(name, encode(params)),
+            self._budget,
         )
         self._for_there = _dispatcher(self._remote_outbox, self._models.methods)
         self._for_editor = _dispatcher(self._editor, self._models.of_editor)
@@ -141,11 +148,23 @@ class RemoteProxy:
                 if _is_key(message):
                     self._for_editor.dispatch(frame)
                     return
+                self._count_conversation(message)
                 self._remote_outbox.forward(
                     encode(self._uris.to_remote(self._map_message(message)))
                 )
             case _:
                 self._remote_outbox.forward(body)
+
+    def _count_conversation(self, message: Json) -> None:
+        """Give each conversation that the editor begins or opens its share of the budget."""
+        match message.get("method"):
+            case "conversation/start" | "conversation/fork":
+                self._budget.add_conversation(f"new {message.get('id')}")
+            case "conversation/open":
+                params = object_in(message, "params")
+                self._budget.add_conversation(str(params.get("conversationId")))
+            case _:
+                pass
 
     def _map_message(self, message: Json) -> Json:
         """Return what goes on to the daemon in place of a message of the editor."""
@@ -180,8 +199,8 @@ class RemoteProxy:
         return opened_params(params, self._models.offer, self._sources.merged().settings)
 
     def _use(self, settings: Json) -> None:
-        """Use those of the editor's settings that are about models."""
-        about = (*ABOUT_MODELS, "model")
+        """Use those of the editor's settings that are about models and what they may cost."""
+        about = (*ABOUT_MODELS, "model", "maxCostUsdPerConversation", "maxCostUsdPerDay")
         self._sources.client = {n: v for n, v in settings.items() if n in about}
 
     def _passed_on(self, settings: object) -> object:
