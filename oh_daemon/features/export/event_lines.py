@@ -138,7 +138,7 @@ def _subagent(item: plain.SubagentItem) -> Iterator[Text]:
     line = _text(f"\n• {item['agent']}: {item['title']}", "bold")
     how = ": ".join(filter(None, (item["status"], item.get("reason"))))
     style = "not bold dim" if item["status"] == "completed" else "not bold red"
-    yield line.append(f"  {how}, conversation {item['conversationId'][:12]}", style)
+    yield line.append_text(_text(f"  {how}, conversation {item['conversationId'][:12]}", style))
 
 
 def _notice(item: plain.NoticeItem) -> Iterator[Text]:
@@ -206,7 +206,7 @@ def _patches(item: plain.ToolItem) -> Iterator[Text]:
 def _headline(item: plain.ToolItem) -> Text:
     line = _text(f"\n• {item.get('title') or item['tool']}", "bold")
     if item["status"] == "completed":
-        return line.append(_duration(item), "not bold dim")
+        return line.append_text(_text(_duration(item), "not bold dim"))
     return line.append_text(_text(f"  {_failure(item)}", "not bold red"))
 
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
+from oh_daemon.common.plain_text import is_hidden
 from oh_daemon.features.export.event_lines import EventPrinter
 from oh_daemon.protocol.items import StopReason
 from oh_daemon.protocol.status import PauseReason
@@ -97,3 +98,37 @@ def test_an_answer_that_was_cut_off_says_so_outside_of_its_code() -> None:
     assert print_records(record) == f"\nLike this:\n```py\nx = 1\n```\n\n{mark}\n"
     item["reason"] = "interrupted"
     assert "Cut off" not in print_records({"event": {"type": "item.completed", "item": item}})
+
+
+HOSTILE = "a\x1b[2J\x1b]0;t\x07\r\x9b\u202eb\u2066\u200b\x00"
+CONTENT = [{"type": "text", "text": HOSTILE}]
+ITEM: Any = {"id": HOSTILE, "status": "completed", "title": HOSTILE, "content": CONTENT}
+CALL: Any = {**ITEM, "kind": "toolCall", "tool": HOSTILE, "args": {}}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {**CALL, "status": "completed"},
+        {**CALL, "status": "failed", "reason": HOSTILE},
+        {**CALL, "status": HOSTILE, "reason": HOSTILE, "content": []},
+        {**CALL, "status": "completed", "tool": "ask"},
+        {**ITEM, "kind": "command", "command": HOSTILE, "status": "completed", "exitCode": 0},
+        {
+            **ITEM,
+            "kind": "subagent",
+            "agent": HOSTILE,
+            "conversationId": HOSTILE,
+            "reason": HOSTILE,
+        },
+        {**ITEM, "kind": "notice", "description": HOSTILE},
+        {**ITEM, "kind": "agentMessage", "text": HOSTILE, "status": "completed"},
+        {**ITEM, "kind": "userMessage"},
+        {**ITEM, "kind": "plan", "entries": [{"status": "pending", "text": HOSTILE}]},
+    ],
+)
+def test_text_of_others_controls_no_terminal(item: Any) -> None:
+    """A server writes titles and results, and another program may have written the log."""
+    text = print_records({"event": {"type": "item.completed", "item": item}})
+    assert "\\u{202e}" in text
+    assert {char for char in text if is_hidden(char) and char not in " \n"} == set()
