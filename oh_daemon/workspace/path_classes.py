@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from posixpath import isabs, join, normpath
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 UNKNOWN = "\0"
@@ -128,6 +129,10 @@ class Disk(NamedTuple):
     """Whether links lead from a path, or from one that fits a pattern, out of the folders or to
     what may hold secrets."""
     is_folder: Callable[[str], bool] = _fears
+    is_file: Callable[[str], bool] = _fears
+    """Whether there is a regular file, also at the end of links."""
+    find_program: Callable[[str, str | None], str | None] = lambda _name, _cwd: None
+    """Return the file that a program's name stands for in a folder, if agents can change it."""
 
 
 UNSEEN = Disk()
@@ -139,6 +144,8 @@ class RatingScope(NamedTuple):
     folders: tuple[str, ...]
     cwd: str | None
     disk: Disk = UNSEEN
+    variables: Mapping[str, str] = MappingProxyType({})
+    """Values of variables of the shell that a command cannot have changed before."""
 
     def moved_to(self, folder: str) -> RatingScope:
         """Return the ground after `cd folder`."""
@@ -165,8 +172,18 @@ class RatingScope(NamedTuple):
 
     def leads_away(self, text: str) -> bool:
         """Return whether links lead from this path to another place; only for one inside."""
-        # Not `absolute`: where a link leads, `..` after it leads elsewhere too.
         return self.disk.leads_away(join(self.cwd or "/", text))
+
+    def file(self, text: str) -> str | None:
+        """Return the path of a file that is run, or None if it is not known or no regular file.
+
+        Unlike in `absolute`, `..` stays, since the kernel follows the link before it.
+        """
+        is_known = isabs(text) or (self.cwd is not None and not text.startswith("~"))
+        if not is_known or re.search(r"[\0*?[]", text):
+            return None
+        path = join(self.cwd or "/", text)
+        return path if self.disk.is_file(path) else None
 
     def is_everything(self, text: str) -> bool:
         """Return whether deleting this deletes a whole workspace folder, or one above it."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,6 +92,23 @@ def in_bare_repository(folder: str) -> bool:
         if not last:
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFinder:
+    """Finds the file that a program's name stands for, if it lies in the folders."""
+
+    folders: Sequence[Path]
+    search_path: str
+    """The value of `PATH`, as in "/usr/local/bin:/usr/bin"."""
+
+    def __call__(self, name: str, cwd: str | None) -> str | None:
+        """Return its path if `PATH`, or a link there, leads into the folders; else None."""
+        places = (str(Path(cwd or "/", place)) for place in self.search_path.split(":"))
+        program = shutil.which(name, path=":".join(places))
+        paths = map(Path, (program, os.path.realpath(program)) if program else ())
+        is_inside = any(path.is_relative_to(folder) for path in paths for folder in self.folders)
+        return program if is_inside else None
 
 
 def real_path(path: Path) -> Path:

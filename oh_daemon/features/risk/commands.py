@@ -21,13 +21,13 @@ from oh_daemon.features.risk.effects import (
     is_known,
     is_option,
 )
-from oh_daemon.features.risk.programs import EFFECTS, Use
+from oh_daemon.features.risk.programs import EFFECTS, OPEN_ENDED, Use
 from oh_daemon.protocol.items import Risk
 from oh_daemon.workspace.path_classes import UNKNOWN, Place, RatingScope, holds_secrets
 
 
 class Finding(NamedTuple):
-    """What one part of a command means; `script` is a file that is run."""
+    """What one part of a command means; `script` is a file that is run, as an absolute path."""
 
     risk: Risk
     reason: str
@@ -35,6 +35,10 @@ class Finding(NamedTuple):
     script: str | None = None
     words: tuple[str, ...] = ()
     """The words of a command, or another part of a script that a rule can name."""
+    is_bound: bool = True
+    """Whether it runs no file but `script` and programs of the system.
+
+    A word that only the shell knows may be an option that names a file to run."""
 
 
 class Inner(NamedTuple):
@@ -55,6 +59,8 @@ def rate_words(words: Sequence[str], scope: RatingScope) -> Findings:
         return
     name, *args = words
     yield Finding("low", "", words=(name, *args))
+    if "/" not in name and (file := scope.disk.find_program(name, scope.cwd)):
+        yield Finding("medium", f"it runs {file}, which is in the workspace", "run", file)
     if bare_name(name) == "docker-compose":
         name, args = "docker", ["compose", *args]
     program = find_program(bare_name(name))
@@ -87,7 +93,9 @@ def _rate_call(program: ProgramEffects, args: Sequence[str], scope: RatingScope)
         risk, use, meaning = EFFECTS[effect]
         reason = " ".join(filter(None, (program.name, phrase, meaning)))
         # Nobody sees here which commands the code holds.
-        yield Finding(risk, reason, effect, words=(UNKNOWN,) if effect == "inline" else ())
+        words = (UNKNOWN,) if effect == "inline" else ()
+        is_bound = not OPEN_ENDED & {program.usual, effect}
+        yield Finding(risk, reason, effect, words=words, is_bound=is_bound)
         yield from _rate_folders(program, own, scope)
         paths = _without_pattern(own) if effect == "search" else own
         yield from rate_paths(paths if use != "text" else (), scope, use)
@@ -141,6 +149,10 @@ def _rate_inner(
     """Rate what comes before another command, such as `env` and `xargs`, and that command."""
     words = list(find_inner(program, args))
     n_before = len(args) - len(words)
+    options = filter(is_option, args[:n_before])
+    # An unknown option may take the next word, so that another one is the command.
+    if program.name in _FROM_PROJECT or not program.before.keys() >= {*options, "--"} - {"--"}:
+        yield Finding("low", "", is_bound=False)
     while words and re.match(r"\w+=", words[0]):
         yield rate_variable(*words.pop(0).split("=", 1))
     if program.name == "env" and not words:
@@ -154,6 +166,10 @@ def _rate_inner(
     ):
         yield Finding("high", f"{program.name} fetches a program and runs it")
     yield Inner(words, scope)
+
+
+_FROM_PROJECT = ("npx", "bunx", "uvx", "cross-env")
+"""Programs that look up the names of others in the packages of the project."""
 
 
 def _rate_text(
@@ -173,9 +189,13 @@ def _rate_interpreter(
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
     operands = program.operands(args)
     options = args[: len(args) - len(operands)]
-    flags = "".join(re.findall(r" [-+](\w+)", " " + " ".join(options)))
+    option_text = "".join(f" {option}" for option in options)
+    flags = "".join(re.findall(r" [-+](\w+)", option_text))
     module = re.fullmatch(r"-[bBdEiIOqsSuvx]*m(.*)", " ".join(options[-1:]))
     is_shell = program.usual == "shell"
+    loads_nothing = _LOAD_NOTHING.get("shell" if is_shell else program.name, "x")
+    if not re.fullmatch(loads_nothing, option_text) or operands[:1] == ["inspect"]:
+        yield Finding("low", "", is_bound=False)
     words = [*filter(None, [module and module[1]]), *operands]
     if module and words and program.name.startswith("py"):
         yield Finding("medium", f"{program.name} runs the module {words[0]}", "run")
@@ -188,6 +208,18 @@ def _rate_interpreter(
         yield from rate_paths(options, scope, "run")
         yield from _rate_script(operands[0], scope)
         yield from rate_paths(operands[1:], scope, "write" if is_shell else "read")
+
+
+_LOAD_NOTHING = {
+    "shell": r"( [-+][a-hklnptuvxBCEHPT]+(o [a-z]+)?| -o [a-z]+)*",
+    "python": r"( -[bBdEIOqsSuvx]+)*",
+    "pypy": r"( -[bBdEIOqsSuvx]+)*",
+    **dict.fromkeys(("node", "perl", "ruby", "php", "lua", "luajit", "Rscript", "tclsh"), ""),
+}
+"""The options of interpreters with which the first operand is all that they load by themselves.
+
+Not so `node inspect`, which debugs the second operand. For python see its `--help`, for shells
+SHELL BUILTIN COMMANDS, `set`, in bash(1)."""
 
 
 def _rate_find(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScope) -> Findings:
@@ -218,7 +250,8 @@ def _rate_git(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScop
     program = find_program(" ".join(("git", *remaining[:1])))
     if program.usual == "unknown" or program.name.split()[1:] != remaining[:1] or not is_safe:
         why = "may be an alias for any command" if is_safe else "has options that name programs"
-        yield Finding("high", f"{program.name.replace(UNKNOWN, '…')} {why}")
+        name = program.name.replace(UNKNOWN, "…")
+        yield Finding("high", f"{name} {why}", is_bound=False)
         return
     # In a folder outside every word would count as a path outside, even a message.
     is_inside = inner_ground.place(".", writing=False) == "inside"
@@ -235,7 +268,8 @@ def _rate_git(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScop
 def _rate_repository(scope: RatingScope) -> Finding:
     """Rate that git reads the repository of a folder, whose settings name programs to start."""
     if scope.cwd is not None and scope.disk.hides_repository(scope.cwd):
-        return Finding("medium", "git may use a repository that came with the files here")
+        why = "git may use a repository that came with the files here"
+        return Finding("medium", why, is_bound=False)
     return rate_path(scope.cwd or UNKNOWN, scope, "read")
 
 
@@ -254,13 +288,15 @@ _RUNNERS: dict[str, Callable[[ProgramEffects, str, Sequence[str], RatingScope], 
 
 def _rate_script(path: str, scope: RatingScope) -> Iterator[Finding]:
     """Rate a program that is a file: code of the project, unless it comes from elsewhere."""
+    file = scope.file(path)
     if path == "-" or UNKNOWN in path or path.startswith("/dev") or "://" in path:
         yield _UNSEEN
     elif scope.place(path, writing=False) != "inside":
-        yield Finding("high", f"it runs {path}, which is outside the workspace")
+        reason = f"it runs {path}, which is outside the workspace"
+        yield Finding("high", reason, script=file, is_bound=file is not None)
     else:
         reason = f"it runs {path}, which is in the workspace"
-        yield Finding("medium", reason, "run", scope.absolute(path))
+        yield Finding("medium", reason, "run", file, is_bound=file is not None)
 
 
 def rate_paths(words: Sequence[str], scope: RatingScope, use: Use) -> Iterator[Finding]:
@@ -313,5 +349,6 @@ def rate_variable(name: str, value: str) -> Finding:
     # Where bash reads a number it evaluates array indices, and a command in one runs.
     runs = re.search(r"\[.*(\$\(|`)", name + value, re.DOTALL)
     if runs or loads_code or decides_others(base):
-        return Finding("high", f"it sets {name}, which decides what other programs run")
+        reason = f"it sets {name}, which decides what other programs run"
+        return Finding("high", reason, is_bound=False)
     return Finding("low", f"it sets {name}")

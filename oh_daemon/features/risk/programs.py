@@ -40,6 +40,13 @@ EFFECTS: dict[str, tuple[Risk, Use, str]] = {
 }
 """The effects of programs: the risk of each, what happens to paths, and what a sentence says."""
 
+OPEN_ENDED = frozenset(
+    """start run change unknown send cloud lose secret system later inline""".split()  # noqa: SIM905
+)
+"""Effects of programs that may run files which nobody sees in the command.
+
+`make` reads a makefile, `git commit` starts hooks, `terraform` and `psql` run scripts."""
+
 CHANGES = frozenset(
     """create delete rm rmi remove update set put apply cp mv sync run start stop kill ssh exec push
     login load save commit import export attach prune swarm plugin install""".split()  # noqa: SIM905

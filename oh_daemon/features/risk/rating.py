@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from oh_daemon.common.plain_text import is_hidden
@@ -30,7 +31,13 @@ class Rating(NamedTuple):
     risk: Risk
     reasons: tuple[str, ...]
     scripts: tuple[str, ...] = ()
-    """Files of the workspace that it runs; their content is part of what it does."""
+    """Absolute paths of the files that it runs; their content is part of what it does.
+
+    They are programs and scripts that the command names, and programs that `PATH` finds in the
+    workspace. Files that a script loads, and programs of the system, are not among them."""
+    is_bound: bool = False
+    """Whether it runs no other files: false for `make` and `pytest`, for `$(…)`, for a word that
+    only the shell knows, and whatever else is not understood."""
     segments: tuple[tuple[str, ...], ...] = ((UNKNOWN,),)
     """Every command in it, as its words; also risky redirects, and `&` for the background."""
     only_reads: bool = False
@@ -45,10 +52,12 @@ def rate_command(
     folders: Sequence[Path | str],
     cwd: Path | str | None = None,
     disk: Disk = UNSEEN,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Rating:
     """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises.
 
-    Only what is on the list in `short_list` is low, so nothing is without a look at `disk`.
+    `variables` are those of a new shell, such as `{"OH_PROJECT_DIR": "/home/u/project"}`. Only
+    commands of the list in `short_list` are low, so none is without a look at `disk`.
     """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
@@ -59,7 +68,7 @@ def rate_command(
         return Rating("high", (f"it holds the misleading character U+{ord(misleading_char):04X}",))
     places = tuple(str(folder).rstrip("/") for folder in folders)
     start = str(cwd) if cwd is not None else next(iter(places), None)
-    scope = RatingScope(places, start, disk)
+    scope = RatingScope(places, start, disk, variables)
     try:
         rating = _summarize(list(rate_code(command, scope)))
         reason = why_not_plain(command, scope) if rating.only_reads else None
@@ -87,9 +96,14 @@ def _summarize(findings: list[Finding]) -> Rating:
         worst,
         tuple(dict.fromkeys(reasons)),
         tuple(dict.fromkeys(scripts)),
-        tuple(dict.fromkeys(segments)),
+        segments=tuple(dict.fromkeys(segments)),
+        is_bound=all(map(_is_bound, findings)),
         only_reads=worst == "low",
     )
+
+
+def _is_bound(finding: Finding) -> bool:
+    return finding.is_bound and UNKNOWN not in "".join(finding.words)
 
 
 def _misleads(char: str) -> bool:

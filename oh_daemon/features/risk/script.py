@@ -185,7 +185,8 @@ class _Script:
         return targets[1:]
 
     def visit_function(self, node: Node) -> None:
-        name, body = text_of(node.children[0]), node.children[-1]
+        name_node = node.child_by_field_name("name")
+        name, body = text_of(name_node or node), node.children[-1]
         self.findings.append(Finding("medium", f"it defines the function {name}"))
         if is_known(name):
             self._high(f"it gives {name} another meaning")
@@ -231,7 +232,7 @@ class _Script:
         """Return a word as it is written, with stand-ins for what the shell replaces."""
         if node.type in _REPLACED:
             self.walk(node)
-            return _KNOWN.get(text_of(node), _REPLACED[node.type])
+            return self._value(node)
         source, end, parts = node.text or b"", 0, list[str]()
         for child in node.children:
             begin = child.start_byte - node.start_byte
@@ -239,8 +240,18 @@ class _Script:
             end = child.end_byte - node.start_byte
         return "".join(parts) + source[end:].decode("utf-8", "replace")
 
+    def _value(self, node: Node) -> str:
+        """Return what stands for a part that the shell replaces: the value of a known variable."""
+        name = re.fullmatch(r"\$(\w+)|\$\{(\w+)\}", text_of(node))
+        values = {**_KNOWN, **self._scope.variables}
+        value = values.get(name[1] or name[2], "") if name else ""
+        # The shell splits the value at spaces, unless it stands in quotes.
+        is_quoted = node.parent is not None and node.parent.type == "string"
+        is_plain = re.fullmatch(r"[\w@%+,./ ~-]+" if is_quoted else r"[\w@%+,./~-]+", value)
+        return value if is_plain else _REPLACED[node.type]
 
-_KNOWN = {"$HOME": "~", "${HOME}": "~", "$PWD": "."}
+
+_KNOWN = {"HOME": "~", "PWD": "."}
 _QUOTED = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
 
 
