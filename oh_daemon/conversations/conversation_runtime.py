@@ -55,7 +55,13 @@ from oh_daemon.storage.event_log import LogFile
 from oh_daemon.system.spawner import Spawners
 from oh_daemon.workspace.arbiter import REBASED
 from oh_daemon.workspace.path_classes import Disk
-from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, printable, real_path
+from oh_daemon.workspace.paths import (
+    ProgramFinder,
+    in_bare_repository,
+    paths_from_uris,
+    printable,
+    real_path,
+)
 
 BuiltinName = Literal[
     "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
@@ -235,7 +241,12 @@ class ConversationRuntime:
     def _workspace_tools(self, context: ConversationContext) -> list[Tool]:
         folders, documents = self.folders, self.documents
         self._unsaved_paths: frozenset[Path] = frozenset()
-        disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
+        find_program = ProgramFinder(
+            folders.roots, context.services.environment.get("PATH", os.defpath)
+        )
+        disk = Disk(
+            in_bare_repository, folders.leads_away, os.path.isdir, os.path.isfile, find_program
+        )
 
         def rate(command: str, cwd: Path | None) -> Rating:
             if refusal := self.refusal or context.user.sandbox.level(folders.folders).refusal:

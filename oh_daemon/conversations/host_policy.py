@@ -7,7 +7,7 @@ is read from a project, which could name any host.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -67,7 +67,7 @@ def host_consent_of(
 def service_gates(
     hosts: Sequence[str],
     conversation: Conversation,
-    is_granted: Callable[[str], bool],
+    grants: Collection[str],
     save_grant: Callable[[str], None],
     intent: Intent,
 ) -> Iterator[Gate]:
@@ -77,7 +77,7 @@ def service_gates(
         return
     for service in intent.services:
         subject = HostSubject(host=service.name, port=service.port)
-        if not is_named(service, hosts) and not is_granted(key_of(subject)):
+        if not is_named(service, hosts) and key_of(subject) not in grants:
             yield Gate(
                 subject,
                 f"Let commands connect to {service} on this machine?",

@@ -5,7 +5,7 @@ Before the policy decides, an action passes gates: trust in the folders, saved b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,10 +60,9 @@ def policy_of(
         return policy
     parent = config.parent
 
-    def is_granted(key: str) -> bool:
-        if context.user.decisions.is_granted(home, key):
-            return True
-        return parent is not None and key in parent.state.grants | parent.state.turn_grants
+    def grants() -> Collection[str]:
+        of_parent = parent.state.grants | parent.state.turn_grants if parent is not None else ()
+        return {*context.user.decisions.grants(home), *of_parent}
 
     def save_grant(key: str) -> None:
         context.user.decisions.add_grant(home, key)
@@ -72,10 +71,10 @@ def policy_of(
         hosts = context.user.settings.of(home).settings.hosts
         return [
             *_gates(context, conversation, runtime, spec, intent),
-            *service_gates(hosts, conversation, is_granted, save_grant, intent),
+            *service_gates(hosts, conversation, grants(), save_grant, intent),
         ]
 
-    return replace(policy, gates=gates, is_granted=is_granted, save_grant=save_grant)
+    return replace(policy, gates=gates, grants=grants, save_grant=save_grant)
 
 
 def hooks_of(

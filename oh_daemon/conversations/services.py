@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,7 +106,7 @@ class SandboxLevel(Protocol):
 class UserDecisions(Protocol):
     """Lasting decisions of the user, and their spending; see `UserState`."""
 
-    def is_granted(self, folder: Path, key: str) -> bool: ...
+    def grants(self, folder: Path) -> Collection[str]: ...
 
     def add_grant(self, folder: Path, key: str) -> None: ...
 

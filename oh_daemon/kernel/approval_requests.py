@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Literal
 from urllib.parse import unquote
 
@@ -30,6 +31,7 @@ _IDS: dict[Scope, str] = {"turn": "allow-once"}
 Effect = Literal["allow", "ask", "reject"]
 RUN_KINDS = {"hook": "hook", "skillCommand": "skill command", "server": "MCP server"}
 """What a trusted folder runs by itself, for people."""
+_LASTS_AFTER_CHANGES = ", also after the agent changes what it runs"
 _MAX_ROWS = 10
 _MAX_CHARS = 200
 
@@ -59,10 +61,18 @@ def key_of(subject: Subject) -> str:
 
 
 def grant_key(subject: plain.Subject) -> str:
-    """Name what a lasting "allow" covers: this command here, this file, this tool call."""
+    """Name what a lasting "allow" covers: this command here, this file, this tool call.
+
+    A command is covered with the content of the files that it runs. Only where it may run others,
+    the files do not count, as the label of the option says.
+    """
     match subject["kind"]:
         case "command":
-            key_parts: object = [subject["command"], subject["cwd"]]
+            files = [[file["uri"], file["sha256"]] for file in subject.get("files", ())]
+            bound_to = "anything" if subject.get("runsOtherFiles") else files
+            place = ["outside"] if "outside" in subject else []
+            parts = [subject["command"], subject["cwd"], *([bound_to] if bound_to else []), *place]
+            key_parts: object = parts
         case "fileChange":
             git = [[row["repository"], row.get("ref")] for row in subject.get("git", ())]
             key_parts = [*(change["uri"] for change in subject["changes"]), *git]
@@ -74,6 +84,19 @@ def grant_key(subject: plain.Subject) -> str:
         case _:
             key_parts = {key: value for key, value in subject.items() if key != "kind"}
     return f"{subject['kind']} {json.dumps(key_parts, sort_keys=True, ensure_ascii=False)}"
+
+
+def changed_files(subject: Subject, grants: Iterable[str]) -> Sequence[str]:
+    """Return the names of a command's files that differ from those of its earlier grants."""
+    if subject.kind != "command" or not subject.files:
+        return ()
+    key = key_of(subject.model_copy(update={"files": None, "runs_other_files": None}))
+    earlier = "".join(grant for grant in grants if grant.startswith(f"{key[:-1]}, ["))
+    return [
+        PurePosixPath(unquote(file.uri)).name
+        for file in subject.files
+        if earlier and file.sha256 not in earlier
+    ]
 
 
 def is_edit(subject: Subject) -> bool:
@@ -205,13 +228,26 @@ def approval_options(
         allow = [("conversation", "Trust for now"), ("folder", "Trust this folder")]
         if subject.is_trusted:
             allow = [("conversation", "Allow for now"), ("folder", "Allow from now on")]
+    suffix = _LASTS_AFTER_CHANGES if _lasts_after_changes(subject) else ""
     options = [
         ApprovalOption(
-            id=_IDS.get(scope, f"allow-{scope}"), label=label, effect="allow", scope=scope
+            id=_IDS.get(scope, f"allow-{scope}"),
+            label=label if scope == "once" else label + suffix,
+            effect="allow",
+            scope=scope,
         )
         for scope, label in allow
     ]
     return (*options, ApprovalOption(id="reject", label="Reject", effect="reject", scope="once"))
+
+
+def _lasts_after_changes(subject: Subject) -> bool:
+    """Return whether a lasting "allow" covers programs that the agent can change unseen."""
+    if subject.kind == "command":
+        return subject.runs_other_files is True
+    if subject.kind != "trust" or not subject.is_trusted:
+        return False
+    return any(run.runs_other_files for run in subject.runs or ())
 
 
 def _covered_text(subject: Subject) -> str:

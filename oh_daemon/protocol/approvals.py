@@ -16,12 +16,27 @@ RuleCode = Literal[
 """What decides about an action; `ruling` is a rule of the user, an earlier answer, or a hook."""
 
 
+class ProgramFile(Contract):
+    """A file that a command runs: a program, or the script of an interpreter."""
+
+    uri: str
+    sha256: str
+    """Hash of its content now."""
+
+
 class CommandSubject(Contract):
     kind: Literal["command"] = "command"
     command: str
     cwd: str
     outside: str | None = None
     """Set if it runs outside the sandbox: the reason that the agent gives."""
+    files: tuple[ProgramFile, ...] | None = None
+    """The files that the command names and runs; when one changes, a lasting approval ends."""
+    runs_other_files: bool | None = None
+    """Set if it may run files that it does not name, as `make` does.
+
+    A lasting approval of such a command also holds after the agent changed what it runs, and the
+    labels of the options say so."""
 
 
 class FileChangeSubject(Contract):
@@ -63,7 +78,12 @@ class ProjectProgram(Contract):
     uri: str
     """The file that names it."""
     sha256: str
-    """Hash of all of it, also of the folder's files that the command names."""
+    """Hash of all of it, also of the files that the command names and runs."""
+    runs_other_files: bool | None = None
+    """Set if it may run files that it does not name, as `make` does, outside a sandbox.
+
+    Such programs are asked about on their own, with options whose labels say that the answer also
+    holds after the agent changed what they run."""
 
 
 class TrustSubject(Contract):

@@ -401,6 +401,12 @@ if TYPE_CHECKING:
         command: str
         cwd: str
         outside: NotRequired[str]
+        files: NotRequired[list[ProgramFile]]
+        runsOtherFiles: NotRequired[bool]
+
+    class ProgramFile(TypedDict):
+        uri: str
+        sha256: str
 
     class FileChangeSubject(TypedDict):
         kind: Literal["fileChange"]
@@ -440,6 +446,7 @@ if TYPE_CHECKING:
         command: str
         uri: str
         sha256: str
+        runsOtherFiles: NotRequired[bool]
 
     class SaveDocumentsSubject(TypedDict):
         kind: Literal["saveDocuments"]

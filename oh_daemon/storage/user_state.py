@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -67,8 +67,8 @@ class UserState:
         if self.runs(folder) is not None:
             self._change(_key(folder), "runs", lambda _before: None)
 
-    def is_granted(self, folder: Path | str, key: str) -> bool:
-        return key in self._folder(folder).get("grants", ())
+    def grants(self, folder: Path | str) -> Collection[str]:
+        return self._folder(folder).get("grants", ())
 
     def add_grant(self, folder: Path | str, key: str) -> None:
         self._change(_key(folder), "grants", lambda before: sorted({*(before or ()), key}))

@@ -42,19 +42,17 @@ def sha256_of(data: bytes | str) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def fingerprint(path: Path) -> str:
-    """Return a text that changes with the real path or the content of a file; follows links.
+def hash_file(path: Path) -> str | None:
+    """Return the SHA-256 of a regular file's content, or None for anything else; follows links.
 
-    Also works outside the open folders and for missing files, since no content is shown to anybody.
+    Also works outside the open folders, since no content is shown to anybody.
     """
     try:
-        real = path.resolve(strict=True)
-        with open(os.open(real, _READ), "rb") as file:  # noqa: PTH123 - a pipe must not block.
+        with open(os.open(path, _READ & ~os.O_NOFOLLOW), "rb") as file:  # noqa: PTH123 - a pipe must not block.
             is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            digest = hashlib.file_digest(file, "sha256").hexdigest() if is_regular else ""
+            return hashlib.file_digest(file, "sha256").hexdigest() if is_regular else None
     except OSError:
-        return "no such file"
-    return f"{real} {digest}"
+        return None
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:

@@ -342,6 +342,14 @@ export interface CommandSubject {
   command: string;
   cwd: string;
   outside?: string;
+  files?: readonly ProgramFile[];
+  runsOtherFiles?: boolean;
+}
+
+/** A file that a command runs: a program, or the script of an interpreter. */
+export interface ProgramFile {
+  uri: string;
+  sha256: string;
 }
 
 export interface FileChangeSubject {
@@ -420,6 +428,7 @@ export interface ProjectProgram {
   command: string;
   uri: string;
   sha256: string;
+  runsOtherFiles?: boolean;
 }
 
 /** Buffers that the agent edited; a command does not see the edits until they are saved. */

@@ -229,6 +229,9 @@ class Consent:
 
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
+        if files := self._judge.changed_files(intent):
+            why = f"{' and '.join(files)} changed since you allowed this command"
+            return replace(verdict, reasons=(why, *verdict.reasons))
         earlier = self._journal.state.decisions.get(item["id"], {}).values()
         subjects = (
             d.approval["subject"]["kind"] for d in earlier if d.approval and d.effect == "allow"

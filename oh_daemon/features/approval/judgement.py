@@ -7,12 +7,19 @@ event. If the program's own analyzer or policy breaks, the user is asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oh_daemon.features.approval.policy import Verdict, decide
 from oh_daemon.features.approval.rules import ruling_of
-from oh_daemon.kernel.approval_requests import EDITS, RISK_ORDER, Ruling, is_edit, key_of
+from oh_daemon.kernel.approval_requests import (
+    EDITS,
+    RISK_ORDER,
+    Ruling,
+    changed_files,
+    is_edit,
+    key_of,
+)
 from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.journal import Journal
 from oh_daemon.kernel.pending_changes import TOOL as LANDING
@@ -31,7 +38,8 @@ class Policy:
     rules: Callable[[], Sequence[Rule]]
     analyzer: RiskAnalyzer | None
     decides: ApprovalPolicy | None
-    is_granted: Callable[[str], bool]
+    grants: Callable[[], Collection[str]]
+    """Returns the keys of lasting approvals for the folder, and of a parent conversation."""
     save_grant: Callable[[str], None]
     can_ask: Callable[[], bool]
     can_answer: Callable[[Question], bool]
@@ -43,7 +51,7 @@ NO_POLICY = Policy(
     rules=tuple,
     analyzer=None,
     decides=None,
-    is_granted=lambda _key: False,
+    grants=tuple,
     save_grant=lambda _key: None,
     can_ask=lambda: False,
     can_answer=lambda _question: False,
@@ -94,6 +102,10 @@ class Judge:
         state = self._journal.state
         return key in state.grants or key in state.turn_grants
 
+    def changed_files(self, intent: Intent) -> Sequence[str]:
+        """Return the files that changed since the user allowed the same command."""
+        return changed_files(intent.subject, self._grants())
+
     def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
@@ -102,14 +114,16 @@ class Judge:
         for strict in (ruling, hook_ruling):
             if strict is not None and strict.effect != "allow":
                 return strict
-        if self._is_granted_anywhere(key_of(intent.subject)):
+        grants = self._grants()
+        if key_of(intent.subject) in grants:
             return Ruling("allow", "granted before", covers_high=True)
-        if is_edit(intent.subject) and self._is_granted_anywhere(EDITS):
+        if is_edit(intent.subject) and EDITS in grants:
             return hook_ruling or ruling or Ruling("allow", "edits granted before")
         return hook_ruling or ruling
 
-    def _is_granted_anywhere(self, key: str) -> bool:
-        return self.is_granted(key) or self._policy.is_granted(key)
+    def _grants(self) -> Collection[str]:
+        state = self._journal.state
+        return {*state.grants, *state.turn_grants, *self._policy.grants()}
 
 
 def _ruled(decides: ApprovalPolicy | None, spec: ToolSpec, intent: Intent) -> Ruling | None:

@@ -146,7 +146,7 @@ class HostConsent:
         if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
             return True
         key = key_of(subject)
-        return key in state.grants | state.turn_grants or self._policy.is_granted(key)
+        return key in {*state.grants, *state.turn_grants, *self._policy.grants()}
 
     def _subject(self, host: Host, reach: Reach) -> HostSubject:
         registries = self._registries()

@@ -16,6 +16,7 @@ from typing import Protocol
 from oh_daemon.common.hosts import PLACE, Host, parse_host
 from oh_daemon.common.masking import ExposedSecrets
 from oh_daemon.common.plain_text import clip_line
+from oh_daemon.features.risk.binding import bind
 from oh_daemon.features.risk.rating import Rating
 from oh_daemon.features.terminal.bash import Bash
 from oh_daemon.features.terminal.command_output import (
@@ -40,7 +41,6 @@ from oh_daemon.kernel.tool_schemas import takes
 from oh_daemon.protocol.approvals import CommandSubject
 from oh_daemon.protocol.forms import ToolFields
 from oh_daemon.system.pty import KEYS
-from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.paths import printable
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -188,10 +188,18 @@ class TerminalTool:
         cwd = self._shells.cwd(terminal_id)
         rating, touched_paths = self._rate_command(args, cwd)
         footprint = replace(touched_paths, terminal=terminal_id)
-        outside = args.get("outside")
+        outside, files = args.get("outside"), bind(rating)
+        # The running program decides what becomes of a text that is typed into it.
+        runs_other_files = bool(args.get("is_input")) or not files.is_whole
         return Intent(
             title=_title(args, terminal_id),
-            subject=CommandSubject(command=command, cwd=str(cwd), outside=outside),
+            subject=CommandSubject(
+                command=command,
+                cwd=str(cwd),
+                outside=outside,
+                files=files.files or None,
+                runs_other_files=runs_other_files or None,
+            ),
             risk=rating.risk,
             reasons=(f"outside the sandbox: {outside}",) if outside else rating.reasons,
             confinement=self._confinement(args, rating),
@@ -202,7 +210,6 @@ class TerminalTool:
             digest_material=(
                 args.get("terminal_id", ""),
                 str(bool(args.get("is_input"))),
-                *(fingerprint(Path(script)) for script in rating.scripts),
                 *self._secret_names(args),
             ),
             editable=True,

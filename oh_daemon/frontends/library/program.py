@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
@@ -71,8 +71,8 @@ class AgentSettings:
 class NoDecisions:
     """Implements `UserDecisions` for a program, which stores none."""
 
-    def is_granted(self, folder: Path, key: str) -> bool:  # noqa: ARG002 - see `UserDecisions`.
-        return False
+    def grants(self, folder: Path) -> Collection[str]:  # noqa: ARG002 - see `UserDecisions`.
+        return ()
 
     def add_grant(self, folder: Path, key: str) -> None:
         """Store nothing."""

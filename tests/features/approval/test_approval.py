@@ -14,6 +14,7 @@ from oh_daemon.kernel.approval_requests import (
     approval_options,
     grant_key,
     highest_risk,
+    key_of,
 )
 from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolSpec, digest_of
 from oh_daemon.kernel.tool_schemas import NOTHING
@@ -21,6 +22,8 @@ from oh_daemon.protocol.approvals import (
     CommandSubject,
     FileChangeSubject,
     HostSubject,
+    ProgramFile,
+    ProjectProgram,
     Subject,
     ToolSubject,
     TrustSubject,
@@ -190,6 +193,59 @@ def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
     assert grant_key(later) == grant_key(subjects[2])
     other_subject: Any = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
     assert grant_key(other_subject) == grant_key(subjects[4])
+
+
+def _command(files: str = "", **fields: Any) -> CommandSubject:
+    """Return a command that runs files, given as in "a=1 b=2": names and hashes."""
+    pairs = (pair.split("=") for pair in files.split())
+    rows = tuple(ProgramFile(uri=f"file:///p/{name}", sha256=sha256) for name, sha256 in pairs)
+    return CommandSubject(command="make", cwd="/p", files=rows or None, **fields)
+
+
+@pytest.mark.parametrize(
+    ("granted", "now", "is_covered"),
+    [
+        (_command(), _command(), True),
+        (_command("a=1 b=2"), _command("a=1 b=2"), True),
+        (_command("a=1 b=2"), _command("a=1 b=3"), False),
+        (_command("a=1"), _command("a=1 b=2"), False),
+        (_command("a=1"), _command(), False),
+        (_command(), _command(runs_other_files=True), False),
+        (_command("a=1"), _command("a=1", runs_other_files=True), False),
+        (_command("a=1", runs_other_files=True), _command("a=2", runs_other_files=True), True),
+        (_command(runs_other_files=True), _command(), False),
+        (_command(), _command(outside="the network"), False),
+        (_command(runs_other_files=True), _command(runs_other_files=True, outside="x"), False),
+    ],
+)
+def test_grant_of_command_covers_the_files_that_it_runs(
+    granted: CommandSubject, now: CommandSubject, is_covered: bool
+) -> None:
+    assert (key_of(granted) == key_of(now)) is is_covered
+
+
+def _programs(**fields: Any) -> TrustSubject:
+    run = ProjectProgram(kind="hook", command="make", uri="file:///p/h", sha256="1", **fields)
+    return TrustSubject(folder="file:///p", runs=(run,), is_trusted=True)
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_marked"),
+    [
+        (_command("a=1"), False),
+        (_command(runs_other_files=True), True),
+        (_programs(), False),
+        (_programs(runs_other_files=True), True),
+    ],
+)
+def test_option_that_outlasts_changes_of_programs_says_so(
+    subject: Subject, is_marked: bool
+) -> None:
+    *allow_options, _ = approval_options(subject, "medium", floor=False)
+    lasting = [option.label for option in allow_options if option.scope != "once"]
+    suffix = ", also after the agent changes what it runs"
+    assert len(lasting) == 2
+    assert [label.endswith(suffix) for label in lasting] == [is_marked] * 2
 
 
 _CHANGE = FileChange(uri="file:///p/a", op="modify", added=1, removed=0)

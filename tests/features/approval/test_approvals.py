@@ -279,6 +279,68 @@ def test_what_is_allowed_for_a_folder_is_allowed_after_a_restart(world: World) -
     assert not [e for e in second.events if e["event"]["type"] == "approval.requested"]
 
 
+@pytest.mark.parametrize("option", ["allow-conversation", "allow-folder"])
+def test_lasting_approval_ends_when_a_script_changes(world: World, option: str) -> None:
+    script = world.project / "build.sh"
+    script.write_text("touch one\n")
+    run = call("terminal", command="bash build.sh")
+    world.script(run, run, say("One."), run, say("Two."))
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    first = wait_for_approval(client)
+    assert [file["uri"] for file in first["subject"]["files"]] == [script.as_uri()]
+    respond(client, first, option)
+    assert world.turn(client)["finalText"] == "One."
+    script.write_text("touch two\n")
+    world.send(client, conversation, "again")
+    second = wait_for_approval(client, nth=2)
+    assert second["reason"].startswith("build.sh changed since you allowed this command")
+    respond(client, second, option)
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    assert (world.project / "two").exists()
+
+
+@pytest.mark.parametrize("option", ["allow-conversation", "allow-folder"])
+def test_script_that_changes_before_the_answer_is_asked_about_again(
+    world: World, option: str
+) -> None:
+    script = world.project / "build.sh"
+    script.write_text("touch one\n")
+    world.script(call("terminal", command="bash build.sh"), say("One."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    first = wait_for_approval(client)
+    script.write_text("touch two\n")
+    respond(client, first, option)
+    respond(client, wait_for_approval(client, nth=2), "reject")
+    world.turn(client)
+    assert not (world.project / "two").exists()
+
+
+def test_approval_of_a_runner_says_that_it_outlasts_changes(world: World) -> None:
+    (world.project / "Makefile").write_text("all:\n\ttouch one\n")
+    run = call("terminal", command="make")
+    world.script(run, say("One."), run, say("Two."), run, say("Three."))
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    first = wait_for_approval(client)
+    assert [option["label"] for option in first["options"]] == [
+        "Allow once",
+        "Allow this command in this conversation, also after the agent changes what it runs",
+        "Always allow this command in this folder, also after the agent changes what it runs",
+        "Reject",
+    ]
+    respond(client, first, "allow-once")
+    world.turn(client)
+    world.send(client, conversation, "again")
+    respond(client, wait_for_approval(client, nth=2), "allow-conversation")
+    world.turn(client, nth=2)
+    (world.project / "Makefile").write_text("all:\n\ttouch two\n")
+    world.send(client, conversation, "again")
+    assert world.turn(client, nth=3)["finalText"] == "Three."
+    assert sum(e["event"]["type"] == "approval.requested" for e in client.events) == 2
+
+
 def edit(path: str) -> Step:
     return call("edit", command="create", path=path, text="x")
 
@@ -651,8 +713,8 @@ def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
     change(world.project)
     respond(client, first, "allow-once")
     second = wait_for_approval(client, nth=2)
-    assert second["subject"] == first["subject"]
-    assert second["digest"] != first["digest"]
+    assert second["subject"]["command"] == first["subject"]["command"]
+    assert second["subject"].get("files") != first["subject"]["files"]
     assert "changed after you allowed it" in second["reason"]
     respond(client, second, "reject")
     world.turn(client)

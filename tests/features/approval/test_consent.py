@@ -308,7 +308,7 @@ def test_an_answer_for_the_folder_is_kept_and_honored_later() -> None:
     keys_covered: set[str] = set()
     policy = replace(
         NO_POLICY,
-        is_granted=keys_covered.__contains__,
+        grants=lambda: keys_covered,
         save_grant=keys_covered.add,
         can_ask=lambda: True,
     )

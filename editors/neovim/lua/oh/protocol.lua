@@ -306,6 +306,13 @@
 ---@field command string
 ---@field cwd string
 ---@field outside? string
+---@field files? oh.protocol.ProgramFile[]
+---@field runsOtherFiles? boolean
+
+--- A file that a command runs: a program, or the script of an interpreter.
+---@class (exact) oh.protocol.ProgramFile
+---@field uri string
+---@field sha256 string
 
 ---@class (exact) oh.protocol.FileChangeSubject
 ---@field kind "fileChange"
@@ -375,6 +382,7 @@
 ---@field command string
 ---@field uri string
 ---@field sha256 string
+---@field runsOtherFiles? boolean
 
 --- Buffers that the agent edited; a command does not see the edits until they are saved.
 ---@class (exact) oh.protocol.SaveDocumentsSubject
