@@ -36,9 +36,7 @@ class Finding(NamedTuple):
     words: tuple[str, ...] = ()
     """The words of a command, or another part of a script that a rule can name."""
     is_bound: bool = True
-    """Whether it runs no file but `script` and programs of the system.
-
-    A word that only the shell knows may be an option that names a file to run."""
+    """Whether it runs no file but `script` and programs of the system."""
 
 
 class Inner(NamedTuple):
@@ -94,7 +92,9 @@ def _rate_call(program: ProgramEffects, args: Sequence[str], scope: RatingScope)
         reason = " ".join(filter(None, (program.name, phrase, meaning)))
         # Nobody sees here which commands the code holds.
         words = (UNKNOWN,) if effect == "inline" else ()
-        is_bound = not OPEN_ENDED & {program.usual, effect}
+        # A word that only the shell knows may be any option.
+        kinds = {phrase.kind for phrase in program.phrases} if _hides_words(args) else {effect}
+        is_bound = not OPEN_ENDED & {program.usual, *kinds}
         yield Finding(risk, reason, effect, words=words, is_bound=is_bound)
         yield from _rate_folders(program, own, scope)
         paths = _without_pattern(own) if effect == "search" else own
@@ -111,6 +111,11 @@ def _rate_call(program: ProgramEffects, args: Sequence[str], scope: RatingScope)
         yield Inner(inner[0] if is_text else inner, scope)
     if program.usual in ("run", "unknown"):
         yield from _rate_texts(program, args, scope)
+
+
+def _hides_words(args: Sequence[str]) -> bool:
+    """Return whether only the shell knows a word, which it may split into several."""
+    return UNKNOWN in "".join(args)
 
 
 def _rate_folders(
@@ -151,7 +156,8 @@ def _rate_inner(
     n_before = len(args) - len(words)
     options = filter(is_option, args[:n_before])
     # An unknown option may take the next word, so that another one is the command.
-    if program.name in _FROM_PROJECT or not program.before.keys() >= {*options, "--"} - {"--"}:
+    is_understood = program.before.keys() >= {*options} - {"--"}
+    if program.name in _FROM_PROJECT or not is_understood or _hides_words(args[:n_before]):
         yield Finding("low", "", is_bound=False)
     while words and re.match(r"\w+=", words[0]):
         yield rate_variable(*words.pop(0).split("=", 1))
@@ -226,11 +232,14 @@ def _rate_find(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingSco
     """Rate the commands that find runs on what it finds."""
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     yield from rate_paths(args[:end], scope, "read")
+    if _hides_words(args):
+        yield Finding("low", "", is_bound=False)
     for start, arg in enumerate(args, 1):
         if arg.startswith(("-exec", "-ok")):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
             words = [UNKNOWN if "{}" in word else word for word in args[start:stop]]
-            yield Inner(words, scope)
+            # The command runs in the folder of each file.
+            yield Inner(words, scope.moved_to("-") if arg.endswith("dir") else scope)
 
 
 def _rate_git(_: ProgramEffects, __: str, args: Sequence[str], scope: RatingScope) -> Findings:

@@ -36,8 +36,8 @@ class Rating(NamedTuple):
     They are programs and scripts that the command names, and programs that `PATH` finds in the
     workspace. Files that a script loads, and programs of the system, are not among them."""
     is_bound: bool = False
-    """Whether it runs no other files: false for `make` and `pytest`, for `$(…)`, for a word that
-    only the shell knows, and whatever else is not understood."""
+    """Whether it runs no other files: false for `make` and `pytest`, for a program, script or
+    option that only the shell knows, as in `$(…)`, and whatever else is not understood."""
     segments: tuple[tuple[str, ...], ...] = ((UNKNOWN,),)
     """Every command in it, as its words; also risky redirects, and `&` for the background."""
     only_reads: bool = False
@@ -103,7 +103,7 @@ def _summarize(findings: list[Finding]) -> Rating:
 
 
 def _is_bound(finding: Finding) -> bool:
-    return finding.is_bound and UNKNOWN not in "".join(finding.words)
+    return finding.is_bound and finding.words != (UNKNOWN,)
 
 
 def _misleads(char: str) -> bool:

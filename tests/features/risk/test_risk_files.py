@@ -10,7 +10,7 @@ import pytest
 
 from oh_daemon.features.risk.rating import Rating, rate_command
 from oh_daemon.workspace.path_classes import Disk
-from oh_daemon.workspace.paths import ProgramFinder
+from oh_daemon.workspace.paths import ProgramFinder, in_bare_repository
 
 _BOUND: dict[str, list[str]] = {
     "mkdir build && rm -f build/x; grep -rn TODO . | sort | head -3 > out.txt": [],
@@ -37,6 +37,9 @@ _BOUND: dict[str, list[str]] = {
     "command ./x.sh; exec ./x.sh; time ./x.sh; ! ./x.sh": ["./x.sh"],
     "if [ -f x.sh ]; then (./x.sh) & { sh hook.js; }; fi": ["./x.sh", "hook.js"],
     "true | ./x.sh > out.txt 2>&1": ["./x.sh"],
+    "./x.sh $Y > $Z; python3 x.pl *.txt; echo $ARGUMENTS": ["./x.sh", "x.pl"],
+    "find . -name '*.sh' -exec ./x.sh {} \\;": ["./x.sh"],
+    "for f in *.txt; do sh x.sh $f; done": ["x.sh"],
     "fmt a.txt": ["bin/fmt"],
     "nice fmt": ["bin/fmt"],
 }
@@ -59,7 +62,9 @@ node -r ./a.js hook.js ¦ node --import ./a.js hook.js ¦ node inspect hook.js �
 perl -Mx x.pl ¦ ruby -rx x.rb ¦ lua -l x a.js ¦ R CMD BATCH x.R ¦ python3 -i scripts/x.py
 python3 -Werror::pkg.W scripts/x.py ¦ bash --rcfile x.sh -i ¦ bash -i x.sh ¦ sh ~/x.sh
 env -a ls ./x.sh ¦ env -C scripts ./y.sh ¦ nice --x ls ./x.sh ¦ env --split-string ./x.sh
-.venv/bin/pytest ¦ .venv/bin/python -m pkg ¦ echo $(make) ¦ sh x.sh $Y ¦ ((x)) && ./x.sh ¦ ls > $X
+.venv/bin/pytest ¦ .venv/bin/python -m pkg ¦ echo $(make) ¦ sh $Y x.sh
+timeout $T ./x.sh ¦ env $X ./x.sh ¦ find $X ¦ export $X ¦ git log $X
+find . -execdir ./x.sh {} \; ¦ cat $X ¦ ((x)) && ./x.sh
 alias ls=./x.sh ¦ hash -p ./x.sh ls ¦ function ls { ./x.sh; } ¦ if ¦ coproc ./x.sh ¦ sh pipe
 sh -c 'cd scripts && sh y.sh'"""
 
@@ -82,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _rate(folder: Path, command: str) -> Rating:
     finder = ProgramFinder((folder,), f"bin:{folder}/bin:/usr/bin:/bin")
-    disk = Disk(*[lambda _path: False] * 3, os.path.isfile, finder)
+    disk = Disk(in_bare_repository, is_file=os.path.isfile, find_program=finder)
     variables = {"OH_PROJECT_DIR": str(folder)}
     return rate_command(command, [folder], folder, disk, variables)
 
