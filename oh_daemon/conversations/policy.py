@@ -23,7 +23,7 @@ from oh_daemon.features.project_programs.listing import (
     subject_of,
 )
 from oh_daemon.features.project_programs.question import UnapprovedPrograms, count_text
-from oh_daemon.features.trust.trust import hook_hash, may_run
+from oh_daemon.features.trust.trust import hook_identity, may_run
 from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Gate, OpenQuestions
@@ -84,11 +84,16 @@ def hooks_of(
     home = next(iter(runtime.folders.folders), None)
     if home is None:
         return NO_HOOKS
-    services = context.services
+    services, is_sandboxed = context.services, runtime.spawners.inside is not None
+
+    def may_run_hook(command: str) -> bool | None:
+        identity = hook_identity(command, home, is_sandboxed=is_sandboxed)
+        return may_run(context.user.trust, home, identity)
+
     log = home / ".openhands" / "conversations" / conversation.id / "events.jsonl"
     return HookRunner(
         table=lambda: context.user.settings.of(home).settings.hooks,
-        may_run=lambda command: may_run(context.user.trust, home, hook_hash(command, home)),
+        may_run=may_run_hook,
         run=HookProcesses(
             services.spawner, home, services.environment, runtime.spawners.inside
         ).run,
@@ -106,6 +111,7 @@ def questions_of(
         runtime.folders.folders,
         lambda: context.user.trust,
         notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
+        are_sandboxed=runtime.spawners.inside is not None,
     )
     pending = (
         runtime.command_changes if isinstance(runtime.command_changes, PendingChanges) else None
@@ -130,7 +136,8 @@ def _gates(
     documents = runtime.documents
     trust, editor = context.user.trust, context.client.editor
     doubtful = [folder for folder in documents.folders.folders if trust.of(folder) != "full"]
-    gates = [_trust_gate(context, folder) for folder in doubtful]
+    is_sandboxed = runtime.spawners.inside is not None
+    gates = [_trust_gate(context, folder, is_sandboxed=is_sandboxed) for folder in doubtful]
     can_save = editor is not None and editor.saves_when_asked
     is_held = intent.confinement is not None or (
         runtime.command_changes is not None and not intent.leaves
@@ -142,8 +149,8 @@ def _gates(
     return gates
 
 
-def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
-    subject = subject_of(folder, runs_in(folder))
+def _trust_gate(context: ConversationContext, folder: Path, *, is_sandboxed: bool) -> Gate:
+    subject = subject_of(folder, runs_in(folder, is_sandboxed=is_sandboxed))
 
     def allow(scope: Scope) -> None:
         trust = context.user.trust

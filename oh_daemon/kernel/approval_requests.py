@@ -245,9 +245,8 @@ def _lasts_after_changes(subject: Subject) -> bool:
     """Return whether a lasting "allow" covers programs that the agent can change unseen."""
     if subject.kind == "command":
         return subject.runs_other_files is True
-    if subject.kind != "trust" or not subject.is_trusted:
-        return False
-    return any(run.runs_other_files for run in subject.runs or ())
+    runs = subject.runs if subject.kind == "trust" else None
+    return any(run.runs_other_files for run in runs or ())
 
 
 def _covered_text(subject: Subject) -> str:

@@ -82,8 +82,7 @@ class ProjectProgram(Contract):
     runs_other_files: bool | None = None
     """Set if it may run files that it does not name, as `make` does, outside a sandbox.
 
-    Such programs are asked about on their own, with options whose labels say that the answer also
-    holds after the agent changed what they run."""
+    The labels of the options say that the answer also holds after the agent changed those files."""
 
 
 class TrustSubject(Contract):

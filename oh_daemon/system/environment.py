@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
@@ -37,6 +38,11 @@ def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
     variables = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
     return variables | _QUIET | _git(base)
+
+
+def project_variables(folder: Path) -> dict[str, str]:
+    """Return the variables of hooks that have the folder of their project, Claude's name first."""
+    return dict.fromkeys(("CLAUDE_PROJECT_DIR", "OH_PROJECT_DIR"), str(folder))
 
 
 def clean_env_without_git(base: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.hooks.hooks import Hook, HookRun
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.system.environment import clean_env
+from oh_daemon.system.environment import clean_env, project_variables
 from oh_daemon.system.spawner import (
     Process,
     Spawner,
@@ -47,8 +47,7 @@ class HookProcesses:
 
     def _start(self, hook: Hook, payload: str, stack: ExitStack) -> _Running | HookRun:
         command, scope = hook[0].command, hook[1]
-        project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
-        env = {**clean_env(self.environment), **project}
+        env = {**clean_env(self.environment), **project_variables(self.folder)}
         try:
             with start_errors("bash"):
                 told_file = input_file(payload.encode("utf-8", "replace"), stack)

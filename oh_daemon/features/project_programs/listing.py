@@ -10,7 +10,13 @@ from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.project_programs.question import ProjectPrograms, permission
 from oh_daemon.features.settings.sources import project_hooks
 from oh_daemon.features.skills.files import find_skills
-from oh_daemon.features.trust.trust import TrustBook, command_hash, hook_hash, server_hash
+from oh_daemon.features.trust.trust import (
+    ProgramIdentity,
+    TrustBook,
+    command_identity,
+    hook_identity,
+    server_identity,
+)
 from oh_daemon.kernel.state import DecisionMade
 from oh_daemon.protocol.approvals import ProjectProgram, TrustSubject
 from oh_daemon.protocol.items import NoticeItem
@@ -21,35 +27,50 @@ MAX_ASKED = 100
 _MAX_CHARS = 1_000
 
 
-def runs_in(folder: Path) -> tuple[ProjectProgram, ...]:
-    """Return what the folder would run by itself if it were trusted, each once. Reads the disk."""
+def runs_in(folder: Path, *, is_sandboxed: bool) -> tuple[ProjectProgram, ...]:
+    """Return what the folder would run by itself if it were trusted, each once. Reads the disk.
+
+    `is_sandboxed` is whether it would run in a sandbox.
+    """
     runs: dict[str, ProjectProgram] = {}
-    for run in (*_hooks_in(folder), *_skills_in(folder)):
+    hooks, skills = _hooks_in(folder, is_sandboxed), _skills_in(folder, is_sandboxed)
+    for run in (*hooks, *skills):
         runs.setdefault(run.sha256, run)
     return tuple(runs.values())
 
 
-def _hooks_in(folder: Path) -> Iterator[ProjectProgram]:
+def _hooks_in(folder: Path, is_sandboxed: bool) -> Iterator[ProjectProgram]:
     for file, table in project_hooks(folder):
         for group in (group for groups in table.values() for group in groups):
             for command in (hook.command for hook in group.hooks):
-                yield _run("hook", command, file, hook_hash(command, folder))
+                identity = hook_identity(command, folder, is_sandboxed=is_sandboxed)
+                yield _run("hook", command, file, identity)
 
 
-def _skills_in(folder: Path) -> Iterator[ProjectProgram]:
+def _skills_in(folder: Path, is_sandboxed: bool) -> Iterator[ProjectProgram]:
     for skill in find_skills([folder], None, lambda _folder: True):
         for command in skill.commands:
-            yield _run("skillCommand", command, skill.path, command_hash(command, folder))
+            identity = command_identity(command, folder, is_sandboxed=is_sandboxed)
+            yield _run("skillCommand", command, skill.path, identity)
         for name, server in skill.servers.items():
             line = " ".join([server.command or server.url or "", *server.args])
-            yield _run("server", line, skill.path, server_hash(name, server, folder))
+            identity = server_identity(name, server, folder, is_sandboxed=is_sandboxed)
+            yield _run("server", line, skill.path, identity)
 
 
 def _run(
-    kind: Literal["hook", "skillCommand", "server"], command: str, file: Path, sha256: str
+    kind: Literal["hook", "skillCommand", "server"],
+    command: str,
+    file: Path,
+    identity: ProgramIdentity,
 ) -> ProjectProgram:
-    uri = uri_from_path(file)
-    return ProjectProgram(kind=kind, command=clip_line(command, _MAX_CHARS), uri=uri, sha256=sha256)
+    return ProjectProgram(
+        kind=kind,
+        command=clip_line(command, _MAX_CHARS),
+        uri=uri_from_path(file),
+        sha256=identity.sha256,
+        runs_other_files=identity.runs_other_files or None,
+    )
 
 
 def subject_of(
@@ -64,16 +85,22 @@ def hashes(subject: TrustSubject) -> list[str]:
 
 
 def project_programs_in(
-    folders: Sequence[Path], trust: Callable[[], TrustBook], notify: Callable[[NoticeItem], object]
+    folders: Sequence[Path],
+    trust: Callable[[], TrustBook],
+    notify: Callable[[NoticeItem], object],
+    *,
+    are_sandboxed: bool,
 ) -> ProjectPrograms:
-    """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
+    """Return what the core asks with; `notify` shows what counts as decided by trust alone."""
 
     def list_undecided() -> list[TrustSubject]:
         trusted_folders = (folder for folder in folders if trust().of(folder) == "full")
         return [
             subject
             for folder in trusted_folders
-            if (subject := _undecided_subjects(folder, trust(), notify))
+            for subject in _undecided_subjects(
+                folder, runs_in(folder, is_sandboxed=are_sandboxed), trust(), notify
+            )
         ]
 
     def decide(subject: TrustSubject, decision: DecisionMade) -> None:
@@ -86,17 +113,23 @@ def project_programs_in(
 
 
 def _undecided_subjects(
-    folder: Path, trust: TrustBook, notify: Callable[[NoticeItem], object]
-) -> TrustSubject | None:
-    """Return what is to be asked. What is there when trusted work begins counts as decided.
+    folder: Path,
+    runs: Sequence[ProjectProgram],
+    trust: TrustBook,
+    notify: Callable[[NoticeItem], object],
+) -> Iterator[TrustSubject]:
+    """Yield what is to be asked. What is there when trusted work begins counts as decided.
 
-    The editor, the command line or an earlier version asked for trust without a list then.
+    The editor, the command line or an earlier version asked for trust without a list then. That
+    covers no program that the agent could change unseen, so these are asked about by themselves.
     """
-    runs, decisions = runs_in(folder), trust.runs(folder)
+    bound = [run for run in runs if not run.runs_other_files]
+    decisions = trust.runs(folder)
     if decisions is None:
-        trust.decide_runs(folder, [run.sha256 for run in runs], may_run=True, for_now=False)
-        if runs:
-            notify(permission(subject_of(folder, runs)))
-        return None
-    new = [run for run in runs if run.sha256 not in decisions]
-    return subject_of(folder, new, is_trusted=True) if new else None
+        decisions = {run.sha256: True for run in bound}
+        trust.decide_runs(folder, decisions, may_run=True, for_now=False)
+        if bound:
+            notify(permission(subject_of(folder, bound)))
+    for group in (bound, [run for run in runs if run.runs_other_files]):
+        if new := [run for run in group if run.sha256 not in decisions]:
+            yield subject_of(folder, new, is_trusted=True)

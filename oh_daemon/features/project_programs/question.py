@@ -24,6 +24,7 @@ from oh_daemon.protocol.forms import item_with, model_of
 from oh_daemon.protocol.items import NoticeItem
 
 _NEW = "new or changed since you trusted the folder"
+_CHANGEABLE = "the agent can change what it runs"
 _MAX_NAMED = 5
 _WAYS_OUT = {
     "user": "trust the folder again to let it run",
@@ -85,7 +86,8 @@ class UnapprovedPrograms(OpenQuestions):
             severity="warning",
             title=f"New or changed: {what}",
         )
-        intent = Intent(f"Let {what} run without asking?", subject, "medium", (_NEW,))
+        title = f"Let {what} run without asking?"
+        intent = Intent(title, subject, "medium", (_reason(subject),))
         options = approval_options(subject, "medium", floor=False)
         approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
         journal.append(
@@ -131,9 +133,13 @@ def _refusal(subject: TrustSubject, by: str = "user") -> NoticeItem:
         status="rejected",
         reason=None if by == "user" else by,
         severity="warning",
-        title=f"Not run: {where(subject)}, {_NEW}",
+        title=f"Not run: {where(subject)}, {_reason(subject)}",
         description=f"{gist(subject)}; {_WAYS_OUT[by]}",
     )
+
+
+def _reason(subject: TrustSubject) -> str:
+    return _CHANGEABLE if any(run.runs_other_files for run in subject.runs or ()) else _NEW
 
 
 def count_text(subject: TrustSubject) -> str:

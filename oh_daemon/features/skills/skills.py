@@ -25,7 +25,13 @@ from oh_daemon.features.skills.prompts import (
     written_out,
 )
 from oh_daemon.features.skills.tool import SkillTool
-from oh_daemon.features.trust.trust import TrustBook, command_hash, may_run, server_hash
+from oh_daemon.features.trust.trust import (
+    ProgramIdentity,
+    TrustBook,
+    command_identity,
+    may_run,
+    server_identity,
+)
 from oh_daemon.kernel.context import in_context
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
@@ -177,7 +183,7 @@ class Skills(Feature):
         """Run the skill's commands, return its text for the model, and request its servers."""
 
         def output(command: str) -> str:
-            if why_not := self._why_not(skill, partial(command_hash, command)):
+            if why_not := self._why_not(skill, partial(command_identity, command)):
                 return f"[{printable(command)}: {why_not}]"
             try:
                 is_mine = skill.source == "user"
@@ -189,7 +195,7 @@ class Skills(Feature):
         text = filled_in(skill.text, args, output)
         self._request(skill)
         for name, server in skill.servers.items():
-            if why_not := self._why_not(skill, partial(server_hash, name, server)):
+            if why_not := self._why_not(skill, partial(server_identity, name, server)):
                 text += f"\n[its MCP server {name}: {why_not}]"
         return render_skill(skill, text)
 
@@ -231,13 +237,16 @@ class Skills(Feature):
             if is_used:
                 self._request(skill)
 
-    def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
+    def _why_not(self, skill: Skill, identity_in: Callable[..., ProgramIdentity]) -> str | None:
         """Return why something that the skill starts may not run now, or None."""
         trust, folders = self._trust(), self._folders
+        is_sandboxed = self._spawners.inside is not None
         if any(trust.of(folder) != "full" for folder in folders):
             return _NOT_TRUSTED
         is_mine = skill.source == "user"
-        is_allowed = is_mine or any(may_run(trust, each, hash_in(each)) for each in folders)
+        is_allowed = is_mine or any(
+            may_run(trust, each, identity_in(each, is_sandboxed=is_sandboxed)) for each in folders
+        )
         return None if is_allowed else _NOT_DECIDED
 
     def _request(self, skill: Skill) -> None:
@@ -255,7 +264,7 @@ class Skills(Feature):
         return {
             name: server
             for name, skill, server in servers
-            if self._why_not(skill, partial(server_hash, name, server)) is None
+            if self._why_not(skill, partial(server_identity, name, server)) is None
         }
 
     def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:

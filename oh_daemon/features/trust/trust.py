@@ -1,8 +1,8 @@
-"""What an agent may do in a folder, and what a trusted folder runs by itself.
+"""Decisions about an agent's rights in a folder, and about the programs of a trusted folder.
 
 The strictest known verdict of user and editor wins; a folder is read-only until it has one. A hook,
-a skill's command or server has a hash, over all of it and the project's files that it names; only
-what the user's decision covers runs, and whoever starts one of them asks `may_run` first.
+a skill's command or server has an identity, over all of it and the files that it names and runs;
+only what the user's decision covers runs, and whoever starts one of them asks `may_run` first.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
+from typing import NamedTuple
 
-from oh_daemon.features.trust.named_files import named_files
+from oh_daemon.features.risk.binding import Binding, bind
+from oh_daemon.features.risk.rating import rate_command
 from oh_daemon.protocol.daemon_messages import FolderTrust, Trust
 from oh_daemon.protocol.errors import ReadOnlyError
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.protocol.problems import Problem
 from oh_daemon.storage.user_state import UserState
+from oh_daemon.system.environment import project_variables
+from oh_daemon.workspace.path_classes import Disk
+from oh_daemon.workspace.paths import ProgramFinder, in_bare_repository
 from oh_daemon.workspace.repository import up_to_repository
 
 
@@ -39,13 +44,13 @@ class TrustBook:
         self._user_state = user_state
         self._lock = threading.Lock()
         self.verdicts: Mapping[str, bool] = by_real_path(trust_by_folder or {})
-        """What editor or command line says, by real path."""
+        """The editor's or command line's verdicts, by real path."""
         self._for_now: dict[str, Trust] = {}
         self._runs: dict[str, dict[str, bool]] = {}
 
     @property
     def problem(self) -> Problem | None:
-        """What is wrong with the file that has the user's decisions."""
+        """The problem of the file with the user's decisions, if it has one."""
         return self._user_state.problem if self._user_state is not None else None
 
     def with_verdicts(self, verdicts: Mapping[str, bool]) -> TrustBook:
@@ -121,25 +126,52 @@ def _real(folder: Path) -> str:
     return os.path.realpath(folder)
 
 
-def hook_hash(command: str, folder: Path) -> str:
-    return _hash("hook", [command], command, folder)
+class ProgramIdentity(NamedTuple):
+    """A program that the user decides about, with the content of the files that it runs."""
+
+    sha256: str
+    runs_other_files: bool
+    """Whether it may run files that it does not name, where nothing holds it.
+
+    Such a program is the same in the sandbox whatever it runs, and another one outside."""
 
 
-def command_hash(command: str, folder: Path) -> str:
-    return _hash("skillCommand", [command], command, folder)
+def hook_identity(command: str, folder: Path, *, is_sandboxed: bool) -> ProgramIdentity:
+    binding = _bind(command, folder, project_variables(folder))
+    return _identity("hook", [command], binding, is_sandboxed)
 
 
-def server_hash(name: str, server: McpServerSettings, folder: Path) -> str:
-    line = shlex.join([server.command or "", *server.args])
-    return _hash("server", [name, server.model_dump_json()], line, folder)
+def command_identity(command: str, folder: Path, *, is_sandboxed: bool) -> ProgramIdentity:
+    return _identity("skillCommand", [command], _bind(command, folder), is_sandboxed)
 
 
-def _hash(kind: str, parts: Sequence[str], line: str, folder: Path) -> str:
-    files = named_files(line, folder, up_to_repository(folder)[-1])
-    text = json.dumps([kind, parts, files])
-    return hashlib.sha256(text.encode()).hexdigest()
+def server_identity(
+    name: str, server: McpServerSettings, folder: Path, *, is_sandboxed: bool
+) -> ProgramIdentity:
+    variables = (f"{key}={value}" for key, value in server.env.items())
+    line = shlex.join(["env", *variables, server.command, *server.args]) if server.command else ":"
+    binding = _bind(line, folder)
+    # Only the start of the server replaces `${NAME}`.
+    binding = binding._replace(is_whole=binding.is_whole and "${" not in line)
+    return _identity("server", [name, server.model_dump_json()], binding, is_sandboxed)
 
 
-def may_run(trust: TrustBook, folder: Path, sha256: str) -> bool | None:
-    """Return what the user decided about what has this hash, None if nothing yet."""
-    return (trust.runs(folder) or {}).get(sha256)
+def _bind(command: str, folder: Path, variables: Mapping[str, str] | None = None) -> Binding:
+    top = up_to_repository(folder)[-1]
+    find_program = ProgramFinder((top, folder), os.environ.get("PATH", os.defpath))
+    disk = Disk(in_bare_repository, is_file=os.path.isfile, find_program=find_program)
+    return bind(rate_command(command, [top], folder, disk, variables or {}))
+
+
+def _identity(
+    kind: str, parts: Sequence[str], binding: Binding, is_sandboxed: bool
+) -> ProgramIdentity:
+    files = [[file.uri, file.sha256] for file in binding.files]
+    bound_to = files if binding.is_whole else ("sandbox" if is_sandboxed else "anything")
+    sha256 = hashlib.sha256(json.dumps([kind, parts, bound_to]).encode()).hexdigest()
+    return ProgramIdentity(sha256, not (binding.is_whole or is_sandboxed))
+
+
+def may_run(trust: TrustBook, folder: Path, program: ProgramIdentity) -> bool | None:
+    """Return what the user decided about a program, None if nothing yet."""
+    return (trust.runs(folder) or {}).get(program.sha256)

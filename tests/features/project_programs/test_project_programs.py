@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mcp_server
+import pytest
 from command_line import end, environment, start
 from fake_llm import call, say
 from raw_client import RawClient
@@ -289,3 +290,71 @@ def test_an_old_decision_without_a_list_covers_what_is_there(world: World) -> No
     world.script(say("Done."))
     world.start(client)
     assert wait_for_approval(client)["subject"]["isTrusted"] is True
+
+
+MAKE = {"PreToolUse": [{"hooks": [{"type": "command", "command": "make -s"}]}]}
+OUTLASTS = ", also after the agent changes what it runs"
+
+
+def hook_of_make(world: World) -> tuple[Path, Path]:
+    """Let a makefile be the hook of the project; return it and the file to which it adds lines."""
+    makefile, marker = world.project / "Makefile", world.home / "ran"
+    makefile.write_text(f"all:\n\t@echo x >> '{marker}'\n")
+    (world.project / ".openhands").mkdir()
+    (world.project / ".openhands/hooks.json").write_text(json.dumps({"hooks": MAKE}))
+    return makefile, marker
+
+
+@pytest.mark.parametrize("level", ["off", "landlock"])
+def test_hook_whose_files_are_not_known_runs_after_a_choice_that_says_so(
+    world: World, level: str
+) -> None:
+    makefile, marker = hook_of_make(world)
+    run = call("terminal", command="ls")
+    world.script(run, say("One."), run, say("Two."))
+    client = world.daemon(settings={"sandbox": level})
+    conversation = world.start(client)
+    approval = wait_for_approval(client)
+    assert not marker.exists()
+    assert approval["reason"] == "the agent can change what it runs"
+    assert approval["subject"]["runs"][0]["runsOtherFiles"] is True
+    *allow_options, _ = approval["options"]
+    assert [option["label"] for option in allow_options] == [
+        f"Allow for now{OUTLASTS}",
+        f"Allow from now on{OUTLASTS}",
+    ]
+    respond(client, approval, "allow-folder")
+    world.turn(client)
+    makefile.write_text(f"{makefile.read_text()}# changed\n")
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    assert (n_asked(client), marker.read_text()) == (1, "x\nx\n")
+
+
+def test_decision_about_a_hook_in_the_sandbox_does_not_hold_outside(world: World) -> None:
+    _, marker = hook_of_make(world)
+    world.script(call("terminal", command="ls"), say("One."))
+    client = world.daemon(settings={"sandbox": "overlay"})
+    world.start(client)
+    world.turn(client)
+    assert (n_asked(client), notices(client)) == (0, ["May run without asking: 1 hook of project"])
+    client.close()
+    world.script(call("terminal", command="ls"), say("Two."))
+    outside = world.daemon(settings={"sandbox": "off"})
+    world.start(outside)
+    respond(outside, wait_for_approval(outside), "reject")
+    world.turn(outside)
+    assert not marker.exists()
+
+
+def test_trust_question_says_that_it_covers_changes_of_programs(world: World) -> None:
+    _, marker = hook_of_make(world)
+    world.script(call("terminal", command="touch a"), say("One."))
+    client = world.daemon(trust_value=None, settings={"sandbox": "off"})
+    world.start(client)
+    trust = wait_for_approval(client)
+    labels = [option["label"] for option in trust["options"]]
+    assert labels == [f"Trust for now{OUTLASTS}", f"Trust this folder{OUTLASTS}", "Reject"]
+    respond(client, trust, "allow-folder")
+    world.turn(client)
+    assert (n_asked(client), marker.read_text()) == (1, "x\n")
