@@ -689,12 +689,12 @@ def test_what_the_program_rates_high_is_asked_about_at_every_level(
     fake.add(call("terminal", command="cat a.txt"), say("done"))
     agent = Agent(llm=llm, approval="askRisky", risk_analyzer=lambda *_: "high")
     with Conversation(agent, Workspace(tmp_path, sandbox=cast("Any", level))) as conversation:
-        conversation.register_callback(
-            lambda record: (
-                record.event.type == "approval.requested"
-                and conversation.respond(record.event.approval, allow=False)
-            )
-        )
+
+        def refuse(record: Any) -> None:
+            if record.event.type == "approval.requested":
+                conversation.respond(record.event.approval, allow=False)
+
+        conversation.register_callback(refuse)
         conversation.run("go", timeout_s=120)
     assert "rejected" in results(fake)[0]
 
