@@ -4,7 +4,7 @@ import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, InputRequest, ProjectProgram, Subject } from "oh-daemon-client/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
-import { activateOnceSeen, h, icon } from "./dom";
+import { activateOnceSeen, h, icon, visible } from "./dom";
 import { run } from "./host";
 import { proposalView } from "./proposal";
 
@@ -254,7 +254,7 @@ function harmlessAnswer({ options, risk }: Approval): string | undefined {
 function wholeView(approval: Approval, folders: readonly string[]): (string | HTMLElement)[] {
   const asked = { folders, by: undefined, half: {}, keep: () => undefined };
   return [
-    approval.subject.kind === "command" ? headline(approval) : visible(approval.title),
+    approval.subject.kind === "command" ? headline(approval) : visible(approval.title, HIDDEN),
     ...reasons(approval),
     ...gitRows(approval),
     subjectView({ ...approval, editable: false }, asked).element,
@@ -269,7 +269,7 @@ function headline({ subject, title }: Approval): string {
       return subject.origin === "command" ? "Keep what the command changed?" : "Make this edit?";
     case "tool":
       // Our own tools say what they do. Others have a definition, and only a name.
-      return visible(subject.definition === undefined ? `${title}?` : `Use ${title}?`);
+      return visible(subject.definition === undefined ? `${title}?` : `Use ${title}?`, HIDDEN);
     case "path":
       return subject.access === "write" ? "Write to this file?" : "Read this file?";
     case "trust":
@@ -277,7 +277,7 @@ function headline({ subject, title }: Approval): string {
     case "saveDocuments":
       return "Save these files first?";
     case "host":
-      return visible(title);
+      return visible(title, HIDDEN);
   }
 }
 
@@ -285,7 +285,7 @@ function headline({ subject, title }: Approval): string {
 function gitRows({ subject, editable }: Approval): HTMLElement[] {
   const changes = subject.kind === "fileChange" ? (subject.git ?? []) : [];
   const condition = editable ? " (only with all of the changes)" : "";
-  return changes.map(({ title }) => h("p.why", {}, visible(`git: ${title}${condition}`)));
+  return changes.map(({ title }) => h("p.why", {}, visible(`git: ${title}${condition}`, HIDDEN)));
 }
 
 interface SubjectView {
@@ -382,15 +382,11 @@ function runsView(runs: readonly ProjectProgram[], folder: string): HTMLElement[
     const name = file.startsWith(home) ? file.slice(home.length) : file;
     const before = runs[n - 1];
     const isFirst = before?.kind !== kind || before.uri !== uri;
-    const label = h("p.cwd", {}, visible(`${RUN_KINDS[kind]}, in ${name}`));
+    const label = h("p.cwd", {}, visible(`${RUN_KINDS[kind]}, in ${name}`, HIDDEN));
     return isFirst ? [label, exact(command)] : [exact(command)];
   });
 }
 
 function exact(text: string): HTMLElement {
-  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, visible(text));
-}
-
-function visible(text: string): string {
-  return text.replace(HIDDEN, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
+  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, visible(text, HIDDEN));
 }

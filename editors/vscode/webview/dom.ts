@@ -4,7 +4,22 @@ type Child = Node | string | undefined | false;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 type Attributes = Record<string, string | boolean | number | ((event: never) => void) | undefined>;
 
-/** As in `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute. */
+/**
+ * Controls and overrides of the writing direction, which make text read otherwise than it is (CVE-2021-42574).
+ * The joiners of emoji and of Persian, and the marks of Hebrew and Arabic, are not among them.
+ */
+const MISLEADING = /[^\n\r\t\P{Cc}]|[\u202a-\u202e\u2066-\u2069]/gu;
+const SPOKEN = new Set(["title", "aria-label"]);
+
+/** Escapes characters that would mislead a reader: `\u{202e}`. */
+export function visible(text: string, hidden = MISLEADING): string {
+  return text.replace(hidden, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
+/**
+ * As in `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute.
+ * Text of models and tools can be given as it is: misleading characters are escaped.
+ */
 export function h<K extends keyof HTMLElementTagNameMap>(
   selector: K | `${K}.${string}`,
   attributes: Attributes = {},
@@ -16,9 +31,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name.slice(2), value as unknown as EventListener);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? visible(String(value)) : String(value));
   }
-  element.append(...children.filter((child) => child !== undefined && child !== false));
+  const given = children.filter((child) => child !== undefined && child !== false);
+  element.append(...given.map((child) => (typeof child === "string" ? visible(child) : child)));
   return element;
 }
 

@@ -2,7 +2,7 @@
 
 import type { DaemonState } from "../src/messages";
 import type { ConversationInfo } from "oh-daemon-client/protocol";
-import { h, icon } from "./dom";
+import { h, icon, visible } from "./dom";
 import type { Store } from "oh-daemon-client/store";
 
 const STATUS: Record<string, string> = {
@@ -49,7 +49,7 @@ export class Header {
 
   draw(store: Store | undefined, daemon: DaemonState, isList: boolean, startsIsolated: boolean): void {
     this.badge.hidden = isList || !(store ? store.info.isolated : startsIsolated);
-    const title = isList ? "Conversations" : (store?.info.title ?? "New conversation");
+    const title = isList ? "Conversations" : visible(store?.info.title ?? "New conversation");
     this.title.textContent = title;
     this.title.title = title;
     const text = isList ? "" : (BEFORE[daemon.kind] ?? words(store?.info));

@@ -101,7 +101,7 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(
         ("Oh export pdf", "`:Oh export` takes one of: markdown, html, jsonl"),
         (
             "Oh approve user",
-            "`:Oh approve` takes one of: once, conversation, edits, folder, all, ?",
+            "`:Oh approve` takes one of: once, conversation, edits, folder, server, all, ?",
         ),
         ("Oh! export as pdf", "`:Oh export` takes one of: markdown, html, jsonl"),
         ("Oh! stop it now", "`:Oh stop` takes no words"),
@@ -121,7 +121,7 @@ def test_only_values_that_fit_are_completed(workspace: Workspace) -> None:
     editor = workspace.start()
     assert editor.lua(complete, "Oh app") == ["apply", "approval", "approve"]
     assert editor.lua(complete, "Oh approve ") == [
-        *("?", "all", "conversation", "edits", "folder", "once")
+        *("?", "all", "conversation", "edits", "folder", "once", "server")
     ]
     assert editor.lua(complete, "'<,'>Oh! approve co") == ["conversation"]
     assert editor.lua(complete, "Oh model the ") == []

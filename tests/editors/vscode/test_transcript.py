@@ -162,9 +162,9 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     await vscode.server.change_settings(light, dark_body)
     await expect(number).to_have_css("color", "rgb(17, 34, 51)")
 
-    vscode.script(say(">" * 6000 + " deep"))
+    vscode.script(say(">" * 6000 + " deep \u202eereh\u202c \x1b[2J"))
     await vscode.say("how deep?")
-    await expect(answer.last).to_contain_text("> deep")
+    await expect(answer.last).to_contain_text(r"> deep \u{202e}ereh\u{202c} \u{1b}[2J")
 
 
 @pytest.mark.full
