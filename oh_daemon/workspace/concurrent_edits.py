@@ -38,8 +38,8 @@ class PathLocks:
                 self._condition.notify_all()
 
 
+# Each file waits for the disk; more threads contend for Python's lock.
 MAX_IN_TURN, _AT_ONCE = 50, 4
-# More threads only contend for Python's lock: 16 took twice the CPU of 4, and longer.
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
