@@ -104,7 +104,10 @@ class ProgramFinder:
 
     def __call__(self, name: str, cwd: str | None) -> str | None:
         """Return its path if `PATH`, or a link there, leads into the folders; else None."""
-        places = (str(Path(cwd or "/", place)) for place in self.search_path.split(":"))
+        places = (
+            os.path.join(cwd or "/", place)  # noqa: PTH118 - each step asks for each hook.
+            for place in self.search_path.split(":")
+        )
         program = shutil.which(name, path=":".join(places))
         paths = map(Path, (program, os.path.realpath(program)) if program else ())
         is_inside = any(path.is_relative_to(folder) for path in paths for folder in self.folders)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from oh_daemon.features.risk.programs import CHANGES, EFFECTS, ProgramPhrase, read_table
@@ -71,6 +71,13 @@ def is_known(name: str) -> bool:
 
 def find_effect(program: ProgramEffects, args: Args) -> tuple[str, str]:
     """Return the effect of a program with these arguments, and the words that show it."""
+    return _effect(program.name, tuple(args))
+
+
+@lru_cache(maxsize=512)
+def _effect(name: str, args: tuple[str, ...]) -> tuple[str, str]:
+    """Return what `find_effect` does. Cached, as each step rates the project's hooks again."""
+    program = _program(name)
     fits = [
         (part.kind, " ".join(phrase))
         for part in program.phrases
