@@ -14,7 +14,7 @@ from pathlib import Path
 MAX_CHARS = 32 << 10
 _LINES = Path(__file__).with_name("system_prompt.md").read_text("utf-8").splitlines()
 _CONDITIONS = re.compile(r"(?:\?!?\w+ )+")
-"""What a line begins with that is only there with, or without, these facts."""
+"""The conditions of a line: facts with or without which it is in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)

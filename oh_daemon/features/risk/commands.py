@@ -27,7 +27,7 @@ from oh_daemon.workspace.path_classes import UNKNOWN, Place, RatingScope, holds_
 
 
 class Finding(NamedTuple):
-    """What one part of a command means; `script` is a file that is run, as an absolute path."""
+    """The meaning of one part of a command; `script` is a file that is run, as an absolute path."""
 
     risk: Risk
     reason: str

@@ -43,7 +43,7 @@ EFFECTS: dict[str, tuple[Risk, Use, str]] = {
 OPEN_ENDED = frozenset(
     """start run change unknown send cloud lose secret system later inline""".split()  # noqa: SIM905
 )
-"""Effects of programs that may run files which nobody sees in the command.
+"""Effects of programs that may run files which the command does not name.
 
 `make` reads a makefile, `git commit` starts hooks, `terraform` and `psql` run scripts."""
 
