@@ -47,8 +47,13 @@ class Host:
         """Whether it is an address of this machine, or as near."""
         return self.is_address and reach_of([self.name]) == "local"
 
+    @property
+    def url_name(self) -> str:
+        """The name as URLs have it: `[::1]` for the address `::1`."""
+        return f"[{self.name}]" if ":" in self.name else self.name
+
     def __str__(self) -> str:
-        name = f"[{self.name}]" if ":" in self.name else self.name
+        name = self.url_name
         return name if self.port in WEB_PORTS else f"{name}:{self.port}"
 
 

@@ -209,10 +209,12 @@ class OpenConversation:
 
     def _prompt_facts(self) -> set[str]:
         """Return what `packaged_prompt` must know of this agent."""
-        tools = self.runtime.tools
-        own = {"changes": any(map(changes_files, tools.values()))}
-        own["editor"] = self._context.client.editor is not None
-        return {*tools, *(name for name, is_so in own.items() if is_so)}
+        facts = set(self.runtime.tools)
+        if any(map(changes_files, self.runtime.tools.values())):
+            facts.add("changes")
+        if self._context.client.editor is not None:
+            facts.add("editor")
+        return facts
 
     def take_up(self, moved_from: Path | None = None) -> None:
         """Close what a crash left open, and log what is new about the agent and its folder."""

@@ -84,7 +84,7 @@ def hooks_of(
     home = next(iter(runtime.folders.folders), None)
     if home is None:
         return NO_HOOKS
-    services, is_sandboxed = context.services, runtime.spawners.inside is not None
+    services, is_sandboxed = context.services, runtime.spawners.are_sandboxed
 
     def may_run_hook(command: str) -> bool | None:
         identity = hook_identity(command, home, is_sandboxed=is_sandboxed)
@@ -111,7 +111,7 @@ def questions_of(
         runtime.folders.folders,
         lambda: context.user.trust,
         notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
-        are_sandboxed=runtime.spawners.inside is not None,
+        are_sandboxed=runtime.spawners.are_sandboxed,
     )
     pending = (
         runtime.command_changes if isinstance(runtime.command_changes, PendingChanges) else None
@@ -136,7 +136,7 @@ def _gates(
     documents = runtime.documents
     trust, editor = context.user.trust, context.client.editor
     doubtful = [folder for folder in documents.folders.folders if trust.of(folder) != "full"]
-    is_sandboxed = runtime.spawners.inside is not None
+    is_sandboxed = runtime.spawners.are_sandboxed
     gates = [_trust_gate(context, folder, is_sandboxed=is_sandboxed) for folder in doubtful]
     can_save = editor is not None and editor.saves_when_asked
     is_held = intent.confinement is not None or (

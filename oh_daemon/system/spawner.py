@@ -457,6 +457,11 @@ class Spawners:
     inside: Callable[[], Spawner] | None
     """Returns the spawner in the conversation's sandbox, if there is one. Raises `ToolError`."""
 
+    @property
+    def are_sandboxed(self) -> bool:
+        """Whether programs of the project run in a sandbox."""
+        return self.inside is not None
+
     def for_project_programs(self) -> Spawner:
         """Return the spawner for what the project runs by itself. Raises `ToolError`."""
         return self.inside() if self.inside else self.host

@@ -160,8 +160,7 @@ def _parse_authority(authority: str) -> Host:
 
 
 def _authority(host: Host) -> str:
-    name = f"[{host.name}]" if ":" in host.name else host.name
-    return name if host.port == _HTTP_PORT else f"{name}:{host.port}"
+    return host.url_name if host.port == _HTTP_PORT else f"{host.url_name}:{host.port}"
 
 
 def _require_same_host(host: Host, values: Sequence[str]) -> None:
@@ -249,8 +248,7 @@ async def _through(upstream: Upstream, request: _Request) -> Streams:
         if request.scheme == "http":
             writer.write(request.head(for_proxy=True, more=upstream.headers))
             return reader, writer
-        name = request.host.name
-        place = f"{f'[{name}]' if ':' in name else name}:{request.host.port}"
+        place = f"{request.host.url_name}:{request.host.port}"
         head = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n".encode()
         writer.write(head + upstream.headers + b"\r\n")
         answer = await reader.readuntil(b"\r\n\r\n")

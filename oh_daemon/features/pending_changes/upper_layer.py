@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -124,7 +124,7 @@ def collect(
         roots = _Roots(layer, disk)
         pairs, ignored_names = _walk(roots, are_ignored)
         in_use = list_open() if pairs else ()
-        folders = _folders_above((*ignored_names, *(pair.name for pair in pairs)))
+        folders = layers.folders_above((*ignored_names, *(pair.name for pair in pairs)))
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
             change = _change(roots, pair, since_ns)
@@ -140,17 +140,6 @@ def collect(
         git=sorted(sorts["git"], key=lambda change: change.name),
         in_use=frozenset(names["held"]),
     )
-
-
-def _folders_above(names: Iterable[str]) -> set[str]:
-    """Return every folder that holds one of the names, each of them made once."""
-    folders = set[str]()
-    for name in names:
-        above = name.rpartition("/")[0]
-        while above and above not in folders:
-            folders.add(above)
-            above = above.rpartition("/")[0]
-    return folders
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -226,6 +226,17 @@ def parents(name: str) -> Iterator[str]:
     while at > 0:
         yield name[:at]
         at = name.find("/", at + 1)
+
+
+def folders_above(names: Iterable[str]) -> set[str]:
+    """Return every folder that holds one of the names, each of them made once."""
+    folders = set[str]()
+    for name in names:
+        above = name.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    return folders
 
 
 _OPENAT2 = 437  # On every architecture; the bits of RESOLVE_ are from linux/openat2.h.

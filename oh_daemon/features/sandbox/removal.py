@@ -20,6 +20,7 @@ from oh_daemon.features.sandbox.layer import (
     are_equal,
     chmod,
     entries,
+    folders_above,
     has,
     holding,
     is_folder,
@@ -72,7 +73,7 @@ def take_out(
             with suppress(FileNotFoundError, NotADirectoryError):
                 taking.uncover(name)
                 taking.remove(name)
-        above = targets.union(*map(parents, targets)) - staying
+        above = (targets | folders_above(targets)) - staying
         for name in _deepest_first(above):
             with suppress(FileNotFoundError, NotADirectoryError):
                 taking.tidy(name, is_in_use=name in in_use)

@@ -240,7 +240,7 @@ class Skills(Feature):
     def _why_not(self, skill: Skill, identity_in: Callable[..., ProgramIdentity]) -> str | None:
         """Return why something that the skill starts may not run now, or None."""
         trust, folders = self._trust(), self._folders
-        is_sandboxed = self._spawners.inside is not None
+        is_sandboxed = self._spawners.are_sandboxed
         if any(trust.of(folder) != "full" for folder in folders):
             return _NOT_TRUSTED
         is_mine = skill.source == "user"

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from oh_daemon.frontends.cli.conversation_control import ConversationControl
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
+CHECK_S = 0.5
+"""The longest wait of the main thread at once: Python runs the handler of a signal that comes just
+before a wait only after it."""
 
 
 class Signals:

@@ -14,13 +14,11 @@ from rich.text import TextType
 
 from oh_daemon.features.export.event_lines import EventPrinter, print_lines
 from oh_daemon.frontends.cli.conversation_control import ConversationControl
-from oh_daemon.frontends.cli.signals import on_signals
+from oh_daemon.frontends.cli.signals import CHECK_S, on_signals
 from oh_daemon.kernel.approval_requests import whole_text
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision
 from oh_daemon.system import reaper
-
-_SIGNAL_CHECK_S = 0.5
 
 
 class _InterruptiblePrompt(Prompt):
@@ -35,7 +33,7 @@ class _InterruptiblePrompt(Prompt):
         cls, console: Console, prompt: TextType, password: bool, stream: TextIO | None = None
     ) -> str:
         console.print(prompt, end="")
-        while not reaper.wait_readable(sys.stdin.fileno(), wait_s=_SIGNAL_CHECK_S):
+        while not reaper.wait_readable(sys.stdin.fileno(), wait_s=CHECK_S):
             pass
         return super().get_input(console, "", password, stream)
 

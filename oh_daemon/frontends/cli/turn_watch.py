@@ -12,6 +12,7 @@ from rich.console import Console
 from oh_daemon.features.approval.consent import NOBODY_THERE
 from oh_daemon.features.export.event_lines import EventPrinter
 from oh_daemon.frontends.cli.process import print_line
+from oh_daemon.frontends.cli.signals import CHECK_S
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.kernel.journal import History, Listener
@@ -25,7 +26,6 @@ _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateL
 _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 """The events of sub-agents that people are shown; the parent's events say how they end."""
 _LIMITS = frozenset({"maxSteps", *LIMITS})
-_SIGNAL_CHECK_S = 0.5
 
 
 class EventReport(NamedTuple):
@@ -104,9 +104,8 @@ class TurnWatch(Listener):
             return self._reports.get()
         with status_line("working; Ctrl-C stops it", console):
             while True:
-                # Python would run the handler of a signal that comes just before a wait after it.
                 try:
-                    return self._reports.get(timeout=_SIGNAL_CHECK_S)
+                    return self._reports.get(timeout=CHECK_S)
                 except Empty:
                     continue
 
