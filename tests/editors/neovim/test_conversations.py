@@ -276,6 +276,13 @@ def test_another_editor_goes_on_with_all_of_the_history(workspace: Workspace) ->
     editor.command("Oh look at @calc.py")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("All is well.")
+    # The frame that shows the end of the turn folds its work around the folds of its calls.
+    editor.wait("""(function()
+      local win = require("oh.windows").window_of("oh-chat")
+      return vim.api.nvim_win_call(win, function()
+        return vim.fn.foldlevel(vim.fn.search("seq 30", "bnw")) == 2
+      end)
+    end)()""")
     first = editor.chat()
     assert "✓ Thought  (1 line)" in first
     assert "- [x] Fix it" in first
