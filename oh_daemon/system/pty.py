@@ -117,11 +117,20 @@ class Pty:
         # and of processes from outside. A freed number may belong to another session by now.
         return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
 
-    def in_front(self, shell: int) -> set[int]:
-        """Return the foreground group and all below it: neither the shell nor background jobs."""
+    def in_front(self, shell: int) -> list[int]:
+        """Return the foreground group and all below it: neither the shell nor background jobs.
+
+        Parents come before their children: a subshell that hears of SIGINT only after the program
+        that it waits for has ended goes on with its next command.
+        """
         processes = reaper.processes()
-        frontend = self.foreground(shell, processes) - {shell}
-        return frontend | reaper.descendants(frontend, processes)
+        group = self.foreground(shell, processes) - {shell}
+        rest = group | reaper.descendants(group, processes)
+        ordered: list[int] = []
+        while top := {pid for pid in rest if processes[pid][0] not in rest}:
+            ordered += top
+            rest -= top
+        return ordered
 
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""

@@ -84,7 +84,7 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def send_signal(pids: set[int], number: int) -> None:
+def send_signal(pids: set[int] | list[int], number: int) -> None:
     # To kill(2) 0 and -1 mean groups of processes, and 1 is init: none is ever ours to signal.
     for pid in (pid for pid in pids if pid > 1):
         try:

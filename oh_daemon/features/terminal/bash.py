@@ -21,7 +21,6 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.terminal.output import Capture, CleanText, Scrollback
 from oh_daemon.features.terminal.shell_command import (
-    INTERRUPTS,
     NO_COMMAND,
     SHELL_ENDED,
     SHELL_IS_GONE,
@@ -49,7 +48,9 @@ _MAX_SHOWN = 200
 _FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal, and with it the mark; then the status alone counts."""
-_DRAIN_S, _INTERRUPT_S = 0.05, 0.75
+_DRAIN_S = 0.05
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+_ROUNDS_PER_INTERRUPT, _ROUND_S = 4, 0.0625
 _LAST_CHANCE_S = 1.0
 """For a shell on a busy machine whose foreground program has already ended."""
 
@@ -276,11 +277,16 @@ class Bash:
 
     def _interrupt(self, command: ShellCommand) -> None:
         """End the command, gently at first; end the shell itself only when nothing else helps."""
-        for number in INTERRUPTS:
-            reaper.send_signal({self._process.pid}, signal.SIGUSR2)
-            reaper.send_signal(self._pty.in_front(self._process.pid), number)
-            if self._ends_within(command, _INTERRUPT_S / len(INTERRUPTS)):
-                return
+        for number in _INTERRUPTS:
+            reached: set[int] = set()
+            for _round in range(_ROUNDS_PER_INTERRUPT):
+                # Bash may miss one while it forks, and what it forked just then gets the next.
+                reaper.send_signal({self._process.pid}, signal.SIGUSR2)
+                late = [pid for pid in self._pty.in_front(self._process.pid) if pid not in reached]
+                reaper.send_signal(late, number)
+                reached.update(late)
+                if self._ends_within(command, _ROUND_S):
+                    return
         if not self._ends_within(command, _LAST_CHANCE_S):
             self.kill(0)
             self._ends_within(command, _MARK_DEADLINE_S)

@@ -10,7 +10,6 @@ import os
 import resource
 import secrets
 import shlex
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,6 @@ from oh_daemon.protocol.errors import ToolError
 
 State = Literal["done", "running", "waitingForInput"]
 OnOutput = Callable[[str], None]
-INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
-"""Signals for the foreground program, in turn; 0 sends none. bash gets SIGUSR2 with each of them,
-since it may miss one while it forks."""
 NO_COMMAND = "no command runs in this terminal; call again without is_input"
 SHELL_IS_GONE = "the shell of this terminal has just ended; run the command again, in a new one"
 SHELL_ENDED = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -308,16 +309,21 @@ def test_exposed_secret_cannot_be_read_by_programs_of_earlier_commands(
     assert f"CapBnd:\t{0:016x}\nSeccomp:\t2\n0\n" in told
 
 
-def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(workspace: Workspace) -> None:
+@pytest.mark.parametrize("n_times", [1, pytest.param(100, marks=pytest.mark.full)])
+def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(
+    workspace: Workspace, n_times: int
+) -> None:
     workspace.run("true")
-    _, shell = workspace.shells.open_apart("main")
-    begun = threading.Event()
     job = "sleep 1000 & echo begun; sleep 1000; echo not reached"
-    shell.begin(job, lambda _text: begun.set(), variables=TOKEN)
-    assert begun.wait(60)
-    cancel = CancelToken()
-    cancel.cancel()
-    outcome = shell.wait(timeout_s=60, cancel=cancel)
-    assert outcome.exit_code == 130
-    assert "begun\n" in outcome.output.head
-    assert "not reached" not in outcome.output.head
+    for _ in range(n_times):
+        _, shell = workspace.shells.open_apart("main")
+        begun = threading.Event()
+        shell.begin(job, lambda _text, begun=begun: begun.set(), variables=TOKEN)
+        assert begun.wait(60)
+        cancel = CancelToken()
+        cancel.cancel()
+        outcome = shell.wait(timeout_s=60, cancel=cancel)
+        # A process that bash has just forked drops SIGINT until its program begins.
+        assert outcome.exit_code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+        assert "begun\n" in outcome.output.head
+        assert "not reached" not in outcome.output.head
