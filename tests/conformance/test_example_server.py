@@ -3,6 +3,7 @@
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from broken_servers import PATIENT_S
 from fake_llm import FakeLLM, call, say
 from places import REPO
@@ -15,6 +16,7 @@ FOLDER = REPO / "examples/server-typescript"
 SERVER = (NODE, str(FOLDER / "server.ts"), "--stdio")
 
 
+@pytest.mark.full
 def test_the_second_server_keeps_all_rules_of_the_core() -> None:
     outcomes = [*suite.run("server", SERVER, within_s=PATIENT_S)]
     assert [each.as_text() for each in outcomes if each.status == "failed"] == []

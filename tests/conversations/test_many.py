@@ -14,6 +14,7 @@ pytestmark = pytest.mark.one_daemon
 N = 20
 
 
+@pytest.mark.full
 def test_conversations_run_side_by_side_with_their_own_shells_and_logs(world: World) -> None:
     scripts = {
         f"number {n}": [

@@ -63,7 +63,7 @@ class Agent:
                 return calls(command, call("think", thought="so far so good"))
 
 
-@pytest.mark.parametrize("n_rounds", [10, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_rounds", [4, pytest.param(200, marks=pytest.mark.full)])
 def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_rounds: int) -> None:
     source = random.Random(os.environ["OH_TEST_SEED"])
     agent = Agent(world.project)

@@ -37,6 +37,7 @@ def run(
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_a_pod_is_the_boundary_where_there_is_no_view(fleet: FleetWorld) -> None:
     job = yaml.safe_load((PACKAGING / "kubernetes" / "fleet.yaml").read_text())["spec"]
     [container] = job["template"]["spec"]["containers"]

@@ -101,6 +101,7 @@ def whole_lines(folder: Path) -> int:
     return len(read_log(folder))
 
 
+@pytest.mark.full
 def test_every_acknowledged_line_survives_twenty_kills(folder: Path, start: Start) -> None:
     choice = random.Random(os.environ["OH_TEST_SEED"])
     expected: list[bytes] = []
@@ -234,6 +235,7 @@ def test_a_read_only_folder_is_refused_with_the_way_out(tmp_path: Path, start: S
     assert "make the folder writable for you, or open a folder that is" in child.greeting
 
 
+@pytest.mark.full
 def test_a_line_of_a_gigabyte_takes_no_memory(folder: Path, start: Start) -> None:
     folder.mkdir()
     with (folder / LOG_NAME).open("wb") as file:

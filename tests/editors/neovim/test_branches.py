@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import mcp_server
+import pytest
 from fake_llm import call, calls, first_user_text, say, script_by_key, with_usage
 from mcp_world import browse, vault
 from neovim_editor import Neovim
@@ -218,6 +219,7 @@ def test_older_steps_are_condensed_when_the_user_says_so(workspace: Workspace) -
     assert "the numbers" in workspace.prompts()
 
 
+@pytest.mark.full
 def test_mcp_servers_are_looked_at_turned_off_and_on_and_signed_in_to(workspace: Workspace) -> None:
     workspace.script(say("Hello."))
     with vault() as far:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
+import pytest
 from fake_llm import Step, call, hold_step, say
 from neovim_editor import DAEMON, Neovim
 from neovim_workspace import Workspace
@@ -62,6 +63,7 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
     editor.wait_for_chat("Still here.")
 
 
+@pytest.mark.full
 def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_again(
     workspace: Workspace,
 ) -> None:
@@ -209,6 +211,7 @@ def _health(editor: Neovim) -> str:
     return re.sub("[✅⚠️❌] ?", "", report)
 
 
+@pytest.mark.full
 def test_the_agent_works_on_another_machine_and_here_again(workspace: Workspace) -> None:
     workspace.script(call("terminal", command="hostname"), say("Done there."), say("Done here."))
     editor = workspace.start(cmd=DAEMON)

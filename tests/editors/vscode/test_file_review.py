@@ -178,6 +178,7 @@ async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_k
     assert (vscode.project / "made/new.txt").read_text() == "new\n"
 
 
+@pytest.mark.full
 async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 
+import pytest
 from code_server import EXTENSION, Server
 from fake_llm import call, error, say
 from looks import take_picture
@@ -16,6 +17,7 @@ COMMIT = ("-c", "user.name=x", "-c", "user.email=x@example.org", "commit")
 N_SETTINGS = len(MANIFEST["contributes"]["configuration"]["properties"])
 
 
+@pytest.mark.full
 async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and_outlives_restarts(
     server: Server, vscode_without_model: VSCode
 ) -> None:
@@ -144,6 +146,7 @@ async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
     await expect(vscode.input).to_be_focused()
 
 
+@pytest.mark.full
 async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_ticks_off_its_steps(
     vscode: VSCode,
 ) -> None:

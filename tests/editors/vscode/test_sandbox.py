@@ -10,6 +10,7 @@ from window import VSCode
 pytestmark = pytest.mark.one_window
 
 
+@pytest.mark.full
 async def test_in_a_view_hosts_are_asked_about_ports_opened_and_isolated_changes_landed(
     vscode: VSCode,
 ) -> None:

@@ -74,6 +74,7 @@ def is_for_the_web(request: Request) -> bool:
     return "web.invalid" in request.url
 
 
+@pytest.mark.full
 async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) -> None:
     (vscode.project / "my notes").mkdir()
     (vscode.project / "my notes/a.md").write_text("first\n\nthird\n")

@@ -134,6 +134,7 @@ def test_browser_connects_to_no_host_but_that_of_the_page(
     assert {line.split("/")[2] for line in heard} == {"one.test"}
 
 
+@pytest.mark.full
 def test_without_a_view_its_calls_are_asked_about_and_a_notice_says_so(
     world: World, browser: Json, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def cases() -> Iterator[tuple[str, str | None, str, ModelRequest, Json]]:
                 yield model, api, name, request, settings
 
 
+@pytest.mark.full
 def test_every_request_is_the_same_both_ways_but_for_the_differences_listed() -> None:
     unused_keys, unexplained_keys = set(DIFFERENCES), list[str]()
     with FakeLLM(lambda _: error(400, "enough")) as fake:

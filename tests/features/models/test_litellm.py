@@ -40,6 +40,7 @@ def child_of(client: RawClient) -> psutil.Process:
     return actual_child
 
 
+@pytest.mark.full
 def test_an_interrupt_and_another_conversation_do_not_wait_for_the_import(
     world: World, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_what_an_acp_client_asks_meanwhile_does_not_wait_for_the_import_either(
         assert client.text() == "fake"
 
 
+@pytest.mark.full
 def test_a_child_that_hangs_holds_up_no_interrupt_and_ends_with_a_daemon_that_is_killed(
     world: World,
 ) -> None:

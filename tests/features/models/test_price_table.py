@@ -37,6 +37,7 @@ PRICED_BY_ANOTHER_ENTRY = {"deepseek-chat", "gemini-exp-1206", "perplexity/perpl
 the prices of the two entries differ."""
 
 
+@pytest.mark.full
 def test_an_entry_is_what_litellm_has_after_its_import() -> None:
     table, litellm_table = price_table(), load_litellm().model_cost
     assert litellm_table.keys() <= set(table)

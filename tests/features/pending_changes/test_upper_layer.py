@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry
@@ -203,8 +205,13 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("effect", EFFECTS)
+def _pairs() -> Iterator[ParameterSet]:
+    """Yield each effect with each holder; three of four only in `make test-full`."""
+    for number, (effect, holder) in enumerate(itertools.product(EFFECTS, HOLDERS)):
+        yield pytest.param(effect, holder, marks=[pytest.mark.full] if number % 4 else [])
+
+
+@pytest.mark.parametrize(("effect", "holder"), [*_pairs()])
 def test_what_was_taken_out_is_gone_also_where_a_process_holds_on_to_it(
     workspace: Workspace, effect: str, holder: str
 ) -> None:

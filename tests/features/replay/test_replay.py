@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from command_line import Ran, end, environment, start
 from fake_llm import first_user_text, script_by_key
 from record import WORK
@@ -62,6 +63,7 @@ def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -
     assert [oh(world, "replay", log.parent, *more).code for more in ((), ("--strict",))] == [0, 6]
 
 
+@pytest.mark.full
 def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
     log, n_requests = record_conversation(world), len(world.llm.requests)
     env = environment(world.home, **world.environment)

@@ -260,6 +260,7 @@ def _check(template: Path, tmp_path: Path, n_scripts: int) -> None:
     print(f"{n_scripts} scripts, {fuzzer.n_run} of them plain")  # noqa: T201 - a report.
 
 
+@pytest.mark.full
 def test_random_scripts_that_run_unasked_change_nothing_and_show_no_secret(
     template: Path, tmp_path: Path
 ) -> None:
@@ -289,6 +290,7 @@ _HOLES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("hole", _HOLES)
 def test_a_hole_in_the_list_or_in_its_words_is_found(
     template: Path, tmp_path: Path, hole: str

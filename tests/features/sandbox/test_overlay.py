@@ -94,6 +94,7 @@ def test_a_view_whose_first_process_was_killed_starts_again(workspace: Workspace
     assert workspace.run("cat c.txt") == "c\n"
 
 
+@pytest.mark.full
 def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None:
     """Each daemon sweeps as it makes its first view, and another's may not run yet."""
     is_over = threading.Event()

@@ -160,6 +160,7 @@ def test_the_limit_of_all_tasks_leaves_those_waiting_that_may_not_fit(fleet: Fle
     assert "2 tasks did not begin: --max-total leaves too little for them" in outcome.err
 
 
+@pytest.mark.full
 def test_shards_have_folders_of_their_own_and_are_merged(fleet: FleetWorld) -> None:
     names = ("a", "b", "c")
     fleet.script(**{name: [say("Done.")] for name in names})

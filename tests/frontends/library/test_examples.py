@@ -41,6 +41,7 @@ def test_hello_answers_the_model_with_a_function() -> None:
     assert tool_results(requests[-1]) == ["Hello, Ada!"]
 
 
+@pytest.mark.full
 def test_follow_plan_works_in_a_folder_with_a_linter_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "PLAN.md").write_text("- [ ] write add.py\n")
     script = [
@@ -82,6 +83,7 @@ def test_coin_flips_starts_three_conversations_that_report_back() -> None:
     assert set(flips) <= {"heads", "tails"}
 
 
+@pytest.mark.full
 def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Path) -> None:
     scripts = {
         "Write": [
@@ -107,6 +109,7 @@ def test_each_example_is_short(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) < 40
 
 
+@pytest.mark.full
 def test_own_policy_rates_and_refuses() -> None:
     script = [call("buy", thing="tea"), call("buy", thing="car"), say("Only tea.")]
     output, requests = run_example("own_policy.py", script)

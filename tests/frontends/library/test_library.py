@@ -730,6 +730,7 @@ with Conversation(Agent(llm=llm)) as conversation:
     assert [path for path in home.rglob("*") if "openhands" in path.name] == []
 
 
+@pytest.mark.full
 def test_a_platform_that_knows_its_callers_gets_no_made_up_key(fake: FakeLLM) -> None:
     code = f"""
 from oh_daemon import LLM, Agent, Conversation

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import mcp_server
+import pytest
 from command_line import run_python
 from fake_llm import FakeLLM, Json, Script, call, first_user_text, say, script_by_key, tool_results
 from places import REPO
@@ -198,6 +199,7 @@ def test_a_runtime_is_a_folder_with_tools_to_which_others_are_added(tmp_path: Pa
     assert price == "tea costs 3 coins"
 
 
+@pytest.mark.full
 def test_a_tool_may_start_conversations(tmp_path: Path) -> None:
     starts = [call("create_conversation", value=f"coin {n}") for n in range(3)]
     scripts = {"Create": [*starts, say("Flipped.")], "Say": [say("Hello, world!")] * 3}
@@ -208,6 +210,7 @@ def test_a_tool_may_start_conversations(tmp_path: Path) -> None:
     assert tool_results(last) == ["Done."] * 3
 
 
+@pytest.mark.full
 def test_a_tool_may_send_a_message_to_another_conversation(tmp_path: Path) -> None:
     scripts = {
         "Build": [say("Built."), say("Mended.")],

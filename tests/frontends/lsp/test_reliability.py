@@ -117,6 +117,7 @@ def test_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
     assert "raise it with `ulimit -n 1024`" in content_of(refused_command)
 
 
+@pytest.mark.full
 def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world: World,
 ) -> None:

@@ -246,6 +246,7 @@ def test_where_no_daemon_can_be_reached_initialize_says_what_to_try(
     assert hint in client.stderr
 
 
+@pytest.mark.full
 def test_on_request_this_installation_is_copied_and_serves_there(
     world: World, tmp_path: Path
 ) -> None:
@@ -305,6 +306,7 @@ def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
     assert b'"trusted":true' not in sent_file.read_bytes().replace(b" ", b"")
 
 
+@pytest.mark.full
 def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
     world: World, tmp_path: Path
 ) -> None:
