@@ -317,9 +317,9 @@ def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(
     job = "sleep 1000 & echo begun; sleep 1000; echo not reached"
     for _ in range(n_times):
         _, shell = workspace.shells.open_apart("main")
-        begun = threading.Event()
-        shell.begin(job, lambda _text, begun=begun: begun.set(), variables=TOKEN)
-        assert begun.wait(60)
+        start = threading.Event()
+        shell.begin(job, lambda _text, start=start: start.set(), variables=TOKEN)
+        assert start.wait(60)
         cancel = CancelToken()
         cancel.cancel()
         outcome = shell.wait(timeout_s=60, cancel=cancel)
