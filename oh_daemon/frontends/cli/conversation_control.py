@@ -25,13 +25,20 @@ class ConversationControl(Protocol):
         """Yield those requests that still wait for an answer."""
         ...
 
-    def decide(self, approval: plain.Approval, decision: Decision) -> None: ...
+    def is_pending(self, request: plain.Approval | plain.InputRequest) -> bool:
+        """Return whether a request that was reported still waits for an answer."""
+        ...
+
+    def decide(self, approval: plain.Approval, decision: Decision) -> bool:
+        """Return whether this is the answer that counts: the first one does."""
+        ...
 
     def reject_unattended(self, approval: plain.Approval) -> None:
         """Reject it because there is nobody to ask."""
 
-    def answer(self, question: plain.InputRequest, text: str) -> None:
-        """Answer a question; an empty text declines."""
+    def answer(self, question: plain.InputRequest, text: str) -> bool:
+        """Answer a question, an empty text declines; return whether this answer counts."""
+        ...
 
     def interrupt(self) -> None:
         """End the turn; may wait for that."""
@@ -55,19 +62,26 @@ class DeskHere:
         state = self.open_conversation.conversation.state
         return (request for each in ids if (request := state.pending.get(each)) is not None)
 
-    def decide(self, approval: plain.Approval, decision: Decision) -> None:
-        if (asking := self.conversations.find_open(approval["conversationId"])) is not None:
-            respond = asking.conversation.decisions.respond
-            respond(approval["id"], approval["digest"], decision)
+    def is_pending(self, request: plain.Approval | plain.InputRequest) -> bool:
+        asking = self.conversations.find_open(request["conversationId"])
+        return asking is not None and request["id"] in asking.conversation.state.pending
+
+    def decide(self, approval: plain.Approval, decision: Decision) -> bool:
+        asking = self.conversations.find_open(approval["conversationId"])
+        if asking is None:
+            return False
+        respond = asking.conversation.decisions.respond
+        return respond(approval["id"], approval["digest"], decision)["resolved"]
 
     def reject_unattended(self, approval: plain.Approval) -> None:
         reject_unattended(
             self.open_conversation.conversation.journal, approval["id"], approval["digest"]
         )
 
-    def answer(self, question: plain.InputRequest, text: str) -> None:
+    def answer(self, question: plain.InputRequest, text: str) -> bool:
         decisions = self.open_conversation.conversation.decisions
-        decisions.answer(question["id"], "accept" if text else "decline", text or None)
+        action = "accept" if text else "decline"
+        return decisions.answer(question["id"], action, text or None)["resolved"]
 
     def interrupt(self) -> None:
         self.open_conversation.conversation.interrupt()

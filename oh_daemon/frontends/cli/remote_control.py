@@ -31,6 +31,8 @@ class DeskThere:
         """Items that have ended: what is asked about one is an offer."""
         self._apply_prompts = set[str]()
         """Those whose answers nobody has acted on yet."""
+        self._resolved_ids = set[str]()
+        """Requests that were answered, by whichever client."""
         daemon.deliver(self._on_signal, watch.fail)
 
     def take(self, info: Json) -> None:
@@ -38,34 +40,51 @@ class DeskThere:
         self.id, self.model = info["id"], info["model"]
 
     def _on_signal(self, method: str, params: Any) -> None:
-        if method == "conversation/event" and params["event"]["type"] == "item.completed":
-            item = params["event"]["item"]
+        if method == "conversation/event":
             with self._condition:
+                self._on_event(params["event"])
+        self._watch.take(method, params)
+
+    def _on_event(self, event: Json) -> None:
+        match event["type"]:
+            case "item.completed":
+                item = event["item"]
                 self._ended_ids.add(item["id"])
                 self._apply_prompts.discard(item.get("settles", ""))
                 self._condition.notify_all()
-        self._watch.take(method, params)
+            case "approval.resolved":
+                self._resolved_ids.add(event["approvalId"])
+            case "input.resolved":
+                self._resolved_ids.add(event["inputId"])
+            case _:
+                pass
 
     def pending_requests(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
         for each in ids:
             pending = self.ask("conversation/open", replay="none")["pending"]
             yield from (request for request in pending if request["id"] == each)
 
-    def decide(self, approval: plain.Approval, decision: Decision) -> None:
+    def is_pending(self, request: plain.Approval | plain.InputRequest) -> bool:
+        with self._condition:
+            return request["id"] not in self._resolved_ids
+
+    def decide(self, approval: plain.Approval, decision: Decision) -> bool:
         with self._condition:
             self._apply_prompts |= {approval["itemId"]} & self._ended_ids
-        self._decide(approval, decision)
+        return self._decide(approval, decision)
 
     def reject_unattended(self, approval: plain.Approval) -> None:
         self._decide(approval, Decision(effect="reject"), feedback=NOBODY_THERE)
 
-    def _decide(self, approval: plain.Approval, decision: Decision, **more: str) -> None:
-        params = {"approvalId": approval["id"], "digest": approval["digest"]}
-        self._daemon.request("approval/respond", {**params, "decision": decision, **more})
+    def _decide(self, approval: plain.Approval, decision: Decision, **more: str) -> bool:
+        params = {"approvalId": approval["id"], "digest": approval["digest"], "decision": decision}
+        return self._daemon.request("approval/respond", {**params, **more})["resolved"]
 
-    def answer(self, question: plain.InputRequest, text: str) -> None:
+    def answer(self, question: plain.InputRequest, text: str) -> bool:
         answer = {"action": "accept", "content": text} if text else {"action": "decline"}
-        self._daemon.request("input/respond", {"inputId": question["id"], **answer})
+        return self._daemon.request("input/respond", {"inputId": question["id"], **answer})[
+            "resolved"
+        ]
 
     def interrupt(self) -> None:
         with suppress(DaemonError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ import orjson
 from rich.console import Console
 
 from oh_daemon.features.approval.consent import NOBODY_THERE
-from oh_daemon.features.export.event_lines import EventPrinter
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import CHECK_S
 from oh_daemon.frontends.cli.status_line import status_line
@@ -74,10 +74,9 @@ class TurnWatch(Listener):
 
     def show(self, user: TerminalUser, *, as_json: bool) -> int:
         """Show what happens until the turn ends or pauses; return the exit code."""
-        printer = EventPrinter(user.console)
         was_refused = False
         while True:
-            report = self._next(user.console)
+            report = self._next_while_asking(user)
             if isinstance(report, DaemonError):
                 print_line(report.with_hint)
                 return TURN_FAILED
@@ -85,9 +84,8 @@ class TurnWatch(Listener):
             if as_json:
                 sys.stdout.buffer.write(report.line + b"\n")
                 sys.stdout.buffer.flush()
-            elif is_own or event["type"] in _OF_SUB_AGENTS:
-                printer.print(report.record)
-            user.ask(event)
+            else:
+                user.take(report.record, is_shown=is_own or event["type"] in _OF_SUB_AGENTS)
             if not is_own:
                 continue
             _warn_of_what_nobody_allowed(event)
@@ -98,16 +96,28 @@ class TurnWatch(Listener):
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
-    def _next(self, console: Console) -> EventReport | DaemonError:
-        """Return the next report; a person at a terminal sees that something is going on."""
+    def _next_while_asking(self, user: TerminalUser) -> EventReport | DaemonError:
+        """Put pending requests to the user; return what happens then."""
+        while True:
+            while user.ask_next():
+                pass
+            report = self._next(user.console, wait_s=user.patience_s)
+            if report is not None:
+                return report
+            user.expect_no_effect()
+
+    def _next(self, console: Console, *, wait_s: float) -> EventReport | DaemonError | None:
+        """Return the next report, None if none comes; a person sees that something is going on."""
         if not self._reports.empty():
             return self._reports.get()
+        deadline = time.monotonic() + wait_s
         with status_line("working; Ctrl-C stops it", console):
-            while True:
+            while time.monotonic() < deadline:
                 try:
                     return self._reports.get(timeout=CHECK_S)
                 except Empty:
                     continue
+        return None
 
 
 def _warn_of_what_nobody_allowed(event: plain.Event) -> None:

@@ -17,7 +17,7 @@ import mcp_server
 import pytest
 from cli_runs import begin, run
 from command_line import Ran, end, environment, read_terminal, run_python, start
-from fake_llm import Step, call, error, hang, hold_step, reply, say, with_usage
+from fake_llm import Step, call, calls, error, hang, hold_step, reply, say, with_usage
 from mcp_world import vault
 from starts import SCRIPT
 from world import World
@@ -33,13 +33,15 @@ from oh_daemon.frontends.cli.terminal_user import TerminalUser
 
 class Control:
     def interrupt(self): os._exit(0)
+    def is_pending(self, request): return True
 
 def ask(stdin, stdout):
     os.setsid()
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
     sys.stdin, sys.stdout = open(0), open(1, "w")
-    user._read_choice()
+    user.take({"event": {"type": "input.requested", "input": {"prompt": "Now?"}}}, is_shown=True)
+    user.ask_next()
 
 user = TerminalUser(Control(), Console(), is_there=True)
 lost = 0
@@ -555,6 +557,48 @@ def test_on_a_terminal_it_asks_and_the_answer_counts(world: World) -> None:
     assert "? Run ls" in output
     assert "allowed" in output
     assert "exit code 0" in output
+
+
+def test_an_answer_that_covers_the_next_request_leaves_that_unasked(world: World) -> None:
+    edits = (call("edit", command="create", path=name, text="x") for name in ("a.txt", "b.txt"))
+    world.script(calls(*edits), say("Both are made."))
+    code, output = on_terminal(world, "Make both", replies=[b"3\n"])
+    assert (code, output.count("Your answer")) == (0, 1)
+    assert "any file in this conversation" in output.split("Your answer")[0]
+    assert (world.project / "b.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize("kind", ["approval", "question"])
+def test_what_another_client_answers_is_withdrawn(world: World, kind: str) -> None:
+    is_approval = kind == "approval"
+    action = call("terminal", command="touch made") if is_approval else call("ask", question="Hm?")
+    world.script(action, say("Gone on."))
+    world.serve()
+    client = world.daemon()
+    own_end, far_end = pty.openpty()
+    args = ("run", "Do it", "--ask", "always", "--attach")
+    process = begin(world, *args, stdin=far_end, start_new_session=True)
+    os.close(far_end)
+    assert process.stdout
+    output = ""
+    while "Your answer" not in output:
+        output += process.stdout.read(1)
+    os.write(own_end, b"half a line")
+    [summary] = client.request("conversation/list")["conversations"]
+    state = client.request("conversation/open", {"conversationId": summary["id"], "replay": "none"})
+    [pending] = state["pending"]
+    if is_approval:
+        answer = {"approvalId": pending["id"], "digest": pending["digest"]}
+        client.request("approval/respond", {**answer, "decision": {"effect": "allow"}})
+    else:
+        client.request(
+            "input/respond", {"inputId": pending["id"], "action": "accept", "content": "Yes."}
+        )
+    outcome = end(process)
+    os.close(own_end)
+    assert outcome.code == 0
+    assert "Settled elsewhere; no answer is needed." in outcome.out
+    assert "Gone on." in outcome.out
 
 
 def test_on_a_terminal_a_question_is_asked_there(world: World) -> None:
