@@ -35,7 +35,7 @@ from oh_daemon.frontends.cli.headless import Ended, run_headless
 from oh_daemon.frontends.cli.headless import RunRequest as Run
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import Signals, on_signals
-from oh_daemon.frontends.cli.turn_watch import DONE, TURN_FAILED
+from oh_daemon.frontends.cli.turn_watch import DONE, NEEDS_A_PERSON, TURN_FAILED
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.system.git import run_git
@@ -263,7 +263,9 @@ def _stops(
 ) -> Iterator[str]:
     """Yield what stands against a pull request."""
     turn = ending.turn
-    if ending.code != DONE:
+    if ending.code == NEEDS_A_PERSON:
+        yield "a change was not applied, or a request could not be answered: see the log"
+    elif ending.code != DONE:
         error = turn.get("error") if turn else None
         why = error["message"] if error else turn.get("stopReason") if turn else "it was paused"
         yield f"the agent's turn ended early: {why}"

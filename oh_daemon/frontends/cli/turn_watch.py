@@ -16,7 +16,6 @@ from oh_daemon.frontends.cli.signals import CHECK_S
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.kernel.journal import History, Listener
-from oh_daemon.kernel.state import is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError, StorageError
 from oh_daemon.protocol.settings import LIMITS
@@ -74,7 +73,7 @@ class TurnWatch(Listener):
 
     def show(self, user: TerminalUser, *, as_json: bool) -> int:
         """Show what happens until the turn ends or pauses; return the exit code."""
-        was_refused = False
+        open_ends = _OpenEnds()
         while True:
             report = self._next_while_asking(user)
             if isinstance(report, DaemonError):
@@ -89,10 +88,10 @@ class TurnWatch(Listener):
             if not is_own:
                 continue
             _warn_of_what_nobody_allowed(event)
-            was_refused = _refused_last(event, before=was_refused)
+            open_ends.take(report.record)
             if event["type"] == "turn.completed":
                 self.turn = event["turn"]
-                return _exit_code(event["turn"], is_refused=was_refused)
+                return _exit_code(event["turn"], needs_person=open_ends.has_any)
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
@@ -128,16 +127,42 @@ def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
             print_line(f"{notice['title']}: {notice.get('description', '')}")
 
 
-def _refused_last(event: plain.Event, *, before: bool) -> bool:
-    """Return whether the last action was refused because there was nobody to ask."""
-    if event["type"] == "approval.resolved":
-        return event["by"] == "noClient" or event.get("feedback") == NOBODY_THERE
-    if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
-        return before and (item["tool"] == "finish" or item["status"] == "rejected")
-    return before
+class _OpenEnds:
+    """Notes requests that no client could answer, and changes that were not applied."""
+
+    def __init__(self) -> None:
+        self.has_any = False
+        self._plans: dict[str, plain.ChangesPlanned] = {}
+        self._answered_items = set[str]()
+        """Items about which the user decided."""
+
+    def take(self, record: plain.Record) -> None:
+        event, item_id = record["event"], record.get("itemId", "")
+        match event["type"]:
+            case "approval.resolved":
+                if event["by"] == "noClient" or event.get("feedback") == NOBODY_THERE:
+                    self.has_any = True
+                elif event["by"] == "user":
+                    self._answered_items.add(item_id)
+            case "changes.planned":
+                self._plans[item_id] = event
+            case "item.completed":
+                plan = self._plans.pop(item_id, None)
+                if plan is not None and item_id not in self._answered_items:
+                    self.has_any |= _is_part_missing(plan, event["item"])
+            case _:
+                pass
 
 
-def _exit_code(turn: plain.Turn, *, is_refused: bool) -> int:
+def _is_part_missing(plan: plain.ChangesPlanned, item: Any) -> bool:
+    """Return whether a change that could be applied was not; the result names what never can be."""
+    applied_uris = {change["uri"] for change in item.get("changes", ())}
+    has_git = any(repository["summary"] for repository in plan.get("git", ()))
+    is_file_missing = any(change["uri"] not in applied_uris for change in plan["changes"])
+    return is_file_missing or (has_git and not item.get("git"))
+
+
+def _exit_code(turn: plain.Turn, *, needs_person: bool) -> int:
     stop, error = turn.get("stopReason"), turn.get("error")
     if stop in _LIMITS:
         return LIMIT
@@ -147,4 +172,4 @@ def _exit_code(turn: plain.Turn, *, is_refused: bool) -> int:
         return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
     if stop not in {"finished", "endTurn", "needsInput"}:
         return TURN_FAILED
-    return NEEDS_A_PERSON if is_refused or stop == "needsInput" else DONE
+    return NEEDS_A_PERSON if needs_person or stop == "needsInput" else DONE

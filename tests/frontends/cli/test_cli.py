@@ -24,6 +24,7 @@ from world import World
 
 Json = dict[str, Any]
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1])"
+AS_ANA = "-c user.name=Ana -c user.email=ana@example.org"
 LOGIN, HTML = b"<html><body>Log in</body></html>", {"content-type": "text/html"}
 
 INTERRUPTED_QUESTIONS = """
@@ -292,6 +293,23 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
         assert output.count("rejected") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("echo 1 > made", ()),
+        ("echo 1 > made", ("--json",)),
+        (f"git init -q made; git -C made {AS_ANA} commit -q --allow-empty -m c", ()),
+    ],
+)
+def test_what_is_not_applied_exits_3_also_when_the_agent_goes_on(
+    world: World, command: str, args: tuple[str, ...]
+) -> None:
+    world.variables["OH_DAEMON_SANDBOX"] = "overlay"
+    steps = (call("terminal", command=command), call("terminal", command="true"), say("Done."))
+    assert task(world, *steps, args=args).code == 3
+    assert not (world.project / "made").exists()
+
+
 def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> None:
     """Finding D5: a question ended the run, and nothing said that nobody was there."""
     question = call("ask", question="Which colour?", choices=["red", "blue"])
@@ -303,12 +321,6 @@ def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> No
     assert "user: nobody is here" in prompt
     assert "`ask`" not in prompt
     assert second["messages"][-1]["content"] == "Nobody is here to answer: decide, and say so."
-
-
-def test_a_refusal_that_the_agent_works_round_is_no_failure(world: World) -> None:
-    refused_call = call("terminal", command="touch made")
-    outcome = task(world, refused_call, call("terminal", command="ls"), say("Done otherwise."))
-    assert outcome.code == 0
 
 
 def test_the_limit_of_steps_exits_4(world: World) -> None:

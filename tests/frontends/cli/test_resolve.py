@@ -28,7 +28,7 @@ ISSUE: Json = {
     "html_url": PAGE,
 }
 CHECK = "test $(cat a.txt) = two && touch checked.txt"
-WORK = "echo two > a.txt; mkdir .openhands/x; echo y > .openhands/x/y"
+WORK = "echo two > a.txt"
 ONLY_CONTAINER = ("--sandbox", "off", "--boundary", "container")
 
 
@@ -169,6 +169,15 @@ def test_what_is_not_proven_is_a_draft_without_a_branch(
     page = (world.home / "out/pr.md").read_text()
     assert page.startswith("# Draft: ")
     assert ("1 of 2 fails" in page) == (stop == "the check did not" and "echo" in args[1])
+
+
+def test_a_change_that_was_not_applied_makes_it_a_draft(world: World) -> None:
+    repository(world.project)
+    command = "echo two > a.txt; mkdir .openhands/x; echo y > .openhands/x/y"
+    world.script(call("terminal", command=command), finish())
+    outcome = resolve(world, "-", stdin="# Add\n\nIt must add.\n")
+    assert (outcome.code, "a change was not applied" in outcome.err) == (3, True)
+    assert (world.home / "out/tree/a.txt").read_text() == "two\n"
 
 
 def test_what_it_makes_is_beside_the_repository_also_from_a_folder_in_it(world: World) -> None:
