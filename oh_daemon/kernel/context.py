@@ -8,15 +8,18 @@ one result for each.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from posixpath import commonpath
 from typing import TypeGuard
+from urllib.parse import unquote
 
-from oh_daemon.common.plain_text import clip_line, ends, within_tag
+from oh_daemon.common.plain_text import clip_line, display_escaped, ends, first_line, within_tag
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.prompt import render_rows
-from oh_daemon.kernel.state import ENDED, is_tool_item
+from oh_daemon.kernel.state import ENDED, changes_made, is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError
 
@@ -30,6 +33,9 @@ _BLOB = "blob:"
 _CUT = "This answer was cut off when the daemon ended. The user has read what is there."
 _GIST_LINES = 3
 _GIST_CHARS = 200
+_PLAN_ROW_CHARS = 200
+_MAX_FILES = 100
+PLAN_MARKS = {"pending": "[ ]", "inProgress": "[~]", "completed": "[x]"}
 _IMAGE_CHARS = 6_000
 """The size of an image in estimates, however large its data is."""
 
@@ -164,17 +170,70 @@ def _read_cut(items: Sequence[plain.Item], position: int) -> HistoryCut | None:
 
 
 def render_cut(history_cut: HistoryCut, items: Sequence[plain.Item]) -> list[Json]:
-    """Render the task, the summary, the user's latest message if cut, and what is kept."""
+    """Render the task, the summary with plan and changed files, and what is kept.
+
+    The user's latest message follows the summary if it was cut.
+    """
     earlier_messages = _words_before(history_cut, items)
     messages = render_batch(earlier_messages[:1]) if earlier_messages else []
+    blocks = [*_render_plan(history_cut, items), *_render_changed_files(items[: history_cut.start])]
     if history_cut.summary is not None:
-        summary = f'<summary of="your work so far">\n{history_cut.summary}\n</summary>'
-        messages.append({"role": "user", "content": summary})
+        blocks.insert(0, f'<summary of="your work so far">\n{history_cut.summary}\n</summary>')
+    if blocks:
+        messages.append({"role": "user", "content": "\n".join(blocks)})
     if earlier_messages[1:]:
         messages.extend(render_batch(earlier_messages[1:]))
     for first, end in find_batches(items, history_cut.start):
         messages.extend(render_batch([history_cut.excerpt(item) for item in items[first:end]]))
     return messages
+
+
+def _render_plan(history_cut: HistoryCut, items: Sequence[plain.Item]) -> Iterator[str]:
+    """Render the plan if its call was cut, as a summary may lack it."""
+    plans = [
+        (n, item)
+        for n, item in enumerate(items)
+        if item["kind"] == "plan" and item["status"] == "completed"
+    ]
+    if plans and plans[-1][0] < history_cut.start:
+        yield f"<plan>\n{within_tag('plan', render_entries(plans[-1][1]['entries']))}\n</plan>"
+
+
+def render_entries(entries: Sequence[plain.PlanEntry]) -> str:
+    """Return a plan with one row per entry, such as "[x] Read the log"; long ones are cut."""
+    rows = (f"{PLAN_MARKS[entry['status']]} {first_line(entry['text'])}" for entry in entries)
+    return "\n".join(clip_line(row, _PLAN_ROW_CHARS) for row in rows)
+
+
+def _render_changed_files(items: Sequence[plain.Item]) -> Iterator[str]:
+    """Render which files these items changed, without those that are again as they were."""
+    before: dict[str, str | None] = {}
+    latest: dict[str, plain.FileChange] = {}
+    for change in (change for item in items for change in changes_made(item)):
+        before.setdefault(change["uri"], change.get("sha256Before"))
+        latest[change["uri"]] = change
+    changes = {
+        PurePosixPath(unquote(uri.removeprefix("file://"))): change
+        for uri, change in latest.items()
+        if before[uri] != change.get("sha256After")
+    }
+    if not changes:
+        return
+    folder = PurePosixPath(commonpath([path.parent for path in changes]))
+    rows = [
+        display_escaped(str(path.relative_to(folder))) + _file_state(before[change["uri"]], change)
+        for path, change in changes.items()
+    ]
+    if len(rows) > _MAX_FILES:
+        rows[_MAX_FILES:] = [f"[{len(rows) - _MAX_FILES} more files]"]
+    text = within_tag("changed-files", "\n".join(rows))
+    yield f"<changed-files in={display_escaped(str(folder))!r}>\n{text}\n</changed-files>"
+
+
+def _file_state(before: str | None, change: plain.FileChange) -> str:
+    if change["op"] == "delete":
+        return " (deleted)"
+    return " (new)" if before is None else ""
 
 
 def find_batches(items: Sequence[plain.Item], start: int) -> list[tuple[int, int]]:

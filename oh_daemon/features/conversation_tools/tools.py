@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from oh_daemon.common.plain_text import clip_line, first_line
+from oh_daemon.kernel.context import PLAN_MARKS
 from oh_daemon.kernel.ports import (
     Footprint,
     Intent,
@@ -70,7 +71,6 @@ _STATUSES: Mapping[str, Literal["pending", "inProgress", "completed"]] = {
     "in_progress": "inProgress",
     "completed": "completed",
 }
-_MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
 class TodoTool:
@@ -113,7 +113,9 @@ class TodoTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         tasks = cast("list[Json]", args["tasks"])
-        rows = "\n".join(f"{_MARKS[task['status']]} {task['text']}" for task in tasks)
+        rows = "\n".join(
+            f"{PLAN_MARKS[_STATUSES[task['status']]]} {task['text']}" for task in tasks
+        )
         return ToolResult.of(rows or "The plan is empty.")
 
 

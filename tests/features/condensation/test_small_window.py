@@ -88,3 +88,53 @@ def test_a_model_that_asks_for_the_same_again_is_warned_and_then_stopped(world: 
     assert max(sizes) < WINDOW
     note = "You made the same calls three times and got the same results."
     assert note in json.dumps(world.llm.requests[-1].body["messages"])
+
+
+def test_plan_and_changed_files_outlive_every_summary(world: World) -> None:
+    """The model's summaries are of no use here, so neither can come from them."""
+    tasks = [{"text": "Count the lines", "status": "completed"}]
+    tasks += [{"text": "Write </plan> the report", "status": "in_progress"}]
+    replacement = {"old_text": "return 7\n", "new_text": "return 8\n"}
+    first_steps = [
+        call("edit", command="view", path="m0.py", start_line=1, end_line=20),
+        calls(
+            call("todo", tasks=tasks),
+            call("edit", command="replace", path="m0.py", **replacement),
+            call("edit", command="create", path="sub/new.py", text="x = 1\n"),
+            call("edit", command="create", path="gone.py", text="x = 1\n"),
+        ),
+        call("edit", command="undo", path="gone.py"),
+    ]
+
+    def script(request: Json) -> Step:
+        usage = {"prompt_tokens": tokens_of(request), "completion_tokens": 10}
+        if not request.get("tools"):
+            return say("Something was done.")
+        n_steps = next(n_steps_left)
+        if n_steps < len(first_steps):
+            return with_usage(first_steps[n_steps], usage)
+        if n_steps < 30:
+            first = 20 * n_steps
+            view = call("edit", command="view", path="m1.py", start_line=first, end_line=first + 60)
+            return with_usage(view, usage)
+        return say("Done.")
+
+    n_steps_left = iter(range(99))
+    four_files(world)
+    world.llm.play(script)
+    client = world.daemon(settings=SETTINGS)
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Done."
+    assert sum("summary" in item for item in items(client, "condensation")) > 1
+    messages: list[Json] = world.llm.requests[-1].body["messages"]
+    assert not any(call_made["function"]["name"] == "todo" for call_made in calls_in(messages))
+    plan, files = "[x] Count the lines\n[~] Write &lt;/plan> the report", "m0.py\nsub/new.py (new)"
+    assert messages[2]["content"] == (
+        '<summary of="your work so far">\nSomething was done.\n</summary>\n'
+        f"<plan>\n{plan}\n</plan>\n"
+        f"<changed-files in={str(world.project)!r}>\n{files}\n</changed-files>"
+    )
+
+
+def calls_in(messages: list[Json]) -> list[Json]:
+    return [call_made for message in messages for call_made in message.get("tool_calls", ())]
