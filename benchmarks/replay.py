@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     print("|---" * (4 + len(names) + len(parts)) + "|")
     for task in tasks:
         runs = [replay(task, peer) for peer in peer_list]
-        sums = [_tokens(requests) for requests in runs]
+        sums = [tokens(requests) for requests in runs]
         now = sums[-1].total()
         totals = [f"{n.total():,}" for n in sums]
         cells = [task.name, f"{len(runs[-1])}", f"{task.tokens_by_hand:,}", *totals]
@@ -100,7 +100,7 @@ def _last_results(request: Json) -> list[str]:
     return [m["content"] for m in takewhile(lambda m: m["role"] != "assistant", messages)]
 
 
-def _tokens(requests: Sequence[Json]) -> Counter[str]:
+def tokens(requests: Sequence[Json]) -> Counter[str]:
     """Return the sums of all requests by part: the tools, and the messages by role."""
     count = _cl100k()
     sums: Counter[str] = Counter()

@@ -25,6 +25,7 @@ import light
 import list_search
 import mcp_server
 import orjson
+import prompt_tokens
 import psutil
 import replay
 from fake_llm import FakeLLM, Step, call, chunks, hang, hold_step, raw, say, stream_parts
@@ -72,6 +73,7 @@ def main() -> None:
         "fleet": fleet.main,
         "light": light.main,
         "replay": replay.main,
+        "prompt_tokens": prompt_tokens.main,
         "list": list_search.main,
         "idle_overlays": idle_overlays.main,
     }
