@@ -313,7 +313,7 @@ class ExposedSecrets:
 
     def _value_of(self, name: str, source: SecretSource | None) -> str:
         if source is None:
-            raise ToolError(f"the secret {name} was taken back; ask the user for it")
+            raise ToolError(f"the secret {name} was taken back; only the user can expose it again")
         try:
             value = source if isinstance(source, str) else source()
         except Exception as exc:  # noqa: BLE001 - a program's own function.

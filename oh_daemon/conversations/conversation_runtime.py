@@ -34,12 +34,13 @@ from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.review.file_history import with_texts
 from oh_daemon.features.risk.rating import Rating, rate_command
 from oh_daemon.features.sandbox import landlock
+from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.search.search import search_tools
 from oh_daemon.features.skills.skills import SkillFolders, Skills
 from oh_daemon.features.terminal.command_output import OutputText
 from oh_daemon.features.terminal.ended_jobs import EndedJobs
 from oh_daemon.features.terminal.shell import Shells
-from oh_daemon.features.terminal.terminal import SPEC_ISOLATED, TerminalTool
+from oh_daemon.features.terminal.terminal import TerminalTool, terminal_spec
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature, WatchFiles
 from oh_daemon.kernel.ports import EventLog, Json, Tool, ToolSpec
@@ -130,10 +131,13 @@ class ConversationRuntime:
             note_saves = client.editor.note_saves if client.editor else None
             store = log.folder / "checkpoints"
             self.checkpoints = Checkpoints(store, self.folders, services.spawner, note_saves)
+        self._client = client
+        self._facts = self._find_facts(context, sandbox, conversation, config)
         self._patching: Sequence[Tool] = ()
         self._looking: Sequence[Tool] = ()
         ask_tools: list[Tool] = [AskTool()] if client.is_attended() else []
-        tools: list[Tool] = [*ask_tools, TodoTool(), ThinkTool(), FinishTool(config.result_schema)]
+        finish = FinishTool(config.result_schema, self._facts)
+        tools: list[Tool] = [*ask_tools, TodoTool(), ThinkTool(), finish]
         if folders:
             tools = [*self._workspace_tools(context), *tools]
         self._filter = config.tool_filter
@@ -142,6 +146,34 @@ class ConversationRuntime:
         self.features = self._make_features(context, folders, is_own_log=is_own_log)
         """In the order of their tools, texts and notices."""
         self.offer_tools((), by_patch=False, looks=False)
+
+    def _find_facts(
+        self,
+        context: ConversationContext,
+        sandbox: Sandbox | None,
+        conversation: Conversation | None,
+        config: AgentConfig,
+    ) -> frozenset[str]:
+        parent = config.parent or (conversation and conversation.state.parent_id)
+        is_isolated, has_editor = config.isolated is not None, context.client.has_editor()
+        facts = {
+            "editor": has_editor,
+            "buffers": has_editor and not is_isolated,
+            "isolated": is_isolated,
+            "overlay": self.shells.are_sandboxed,
+            "landlock": sandbox is not None and sandbox.level == "landlock",
+            "subagent": bool(parent),
+        }
+        return frozenset(name for name, holds in facts.items() if holds)
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """The facts of this agent as it is now, for `true_rows`: its surroundings and its tools."""
+        now = {
+            "attended": self._client.is_attended(),
+            "changes": any(map(changes_files, self.tools.values())),
+        }
+        return self._facts.union(self.tools, (name for name, holds in now.items() if holds))
 
     def _make_features(
         self, context: ConversationContext, folders: Sequence[Path], *, is_own_log: bool
@@ -261,23 +293,22 @@ class ConversationRuntime:
             before_run=self._before_command,
             network=self.network,
         )
-        if self.isolated_files is not None and self.shells.are_sandboxed:
-            terminal.spec = SPEC_ISOLATED
-        servers, watch = context.client.servers, self._watch(context)
+        terminal.spec = terminal_spec(self._facts)
+        servers, watch, facts = context.client.servers, self._watch(context), self._facts
         editing: Sequence[Tool] = (
-            EditTool(documents, watch),
-            apply_patch.PatchTool(documents, watch),
-            EditTool(documents, watch, VIEW_SPEC),
+            EditTool(documents, watch, facts=facts),
+            apply_patch.PatchTool(documents, watch, facts),
+            EditTool(documents, watch, VIEW_SPEC, facts),
         )
         if isinstance(self.command_changes, IsolatedCommandChanges):
             # Language servers know the disk only.
             servers, command_changes = None, self.command_changes
             editing = [IsolatedTool(tool, command_changes) for tool in editing]
         # Replaces the tools that edit files for an agent that only looks.
-        self._looking = [EditTool(documents, watch, LOOK_SPEC)]
+        self._looking = [EditTool(documents, watch, LOOK_SPEC, facts)]
         tools: list[Tool] = [terminal, editing[0]]
         self._patching = editing[1:]
-        tools += search_tools(documents, folders, self._finder)
+        tools += search_tools(documents, folders, self._finder, facts)
         if servers is not None:
             tools += language_tools(documents, servers)
         if servers is not None and servers.can_look_up:

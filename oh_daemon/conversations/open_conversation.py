@@ -14,7 +14,6 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversation_runtime import (
     ConversationRuntime,
-    changes_files,
     did_change_files,
     render_tool_info,
     root_conversation_id,
@@ -25,7 +24,6 @@ from oh_daemon.conversations.policy import hooks_of, policy_of, questions_of
 from oh_daemon.conversations.services import AgentConfig, ConversationContext
 from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.condensation.condensation import Condensation
-from oh_daemon.features.edit import apply_patch
 from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.features.isolation.isolated_changes import IsolatedChanges
 from oh_daemon.features.language.language import unwatched
@@ -35,7 +33,7 @@ from oh_daemon.kernel.context import NOTHING
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.ports import EventLog, Json, Model, Tool
-from oh_daemon.kernel.prompt import packaged_prompt, render_system_prompt
+from oh_daemon.kernel.prompt import packaged_prompt, render_system_prompt, true_rows
 from oh_daemon.kernel.recovery import cut_texts, restart_events
 from oh_daemon.kernel.runtime import Runtime
 from oh_daemon.kernel.state import State
@@ -50,10 +48,16 @@ from oh_daemon.storage.event_log import LogFile
 from oh_daemon.workspace.joint_edit import cut_short
 from oh_daemon.workspace.paths import uri_from_path
 
-_PLAN = "plan: look and think only, then say what you would change. {}"
-_DROPPED = "Commands run in the sandbox, and what they change is dropped; edits are refused."
-_READ_ONLY = "Only what reads may run, commands too."
-_NOBODY = "nobody is here to answer or to allow anything: decide, and say what you decided"
+_PLAN = """\
+plan: look and think only, then say what you would change.
+?terminal ?overlay ?!isolated Commands run in the sandbox, and what they change is dropped.
+?terminal ?overlay ?isolated Commands run in the sandbox: let them change nothing.
+?terminal ?!overlay Of commands, only those that read may run.
+?changes Edits are refused."""
+_USER = """\
+?attended ?!subagent is here
+?attended ?subagent is asked for approvals only
+?!attended nobody is here to answer or to allow anything: decide, and say what you decided"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +168,10 @@ class OpenConversation:
         )
 
     def environment(self, options: Mapping[str, str]) -> dict[str, str]:
-        mode = options["mode"]
+        mode, facts = options["mode"], self.runtime.facts
         if mode == "plan":
-            mode = _PLAN.format(_DROPPED if self.runtime.shells.are_sandboxed else _READ_ONLY)
-        user = "is here" if self._context.client.is_attended() else _NOBODY
-        own = {"mode": mode, "approval": options["approval"], "user": user}
+            mode = " ".join(true_rows(_PLAN, facts).splitlines())
+        own = {"mode": mode, "approval": options["approval"], "user": true_rows(_USER, facts)}
         return {**self.runtime.machine.facts(), **own}
 
     def seen_in_editor(self) -> dict[str, str]:
@@ -188,8 +191,6 @@ class OpenConversation:
         environment = self.environment(options)
         files = runtime.context_files.of_roots()
         sections = [text for each in runtime.features for text in each.sections(runtime.tools)]
-        if apply_patch.NAME in runtime.tools:
-            sections.append(apply_patch.PROMPT_SECTION)
         if self._config.role:
             sections.append(f"# Your part\n{self._config.role}")
         prompt = render_system_prompt(
@@ -198,7 +199,7 @@ class OpenConversation:
             context_files=files,
             sections=sections,
             instructions=self._config.instructions,
-            packaged=self._config.system_prompt or packaged_prompt(self._prompt_facts()),
+            packaged=self._config.system_prompt or packaged_prompt(runtime.facts),
         )
         return {
             "systemPrompt": prompt,
@@ -206,15 +207,6 @@ class OpenConversation:
             "contextFiles": tuple(file.name for file in files) or None,
             "skills": runtime.skills.in_prompt(runtime.tools),
         }
-
-    def _prompt_facts(self) -> set[str]:
-        """Return what `packaged_prompt` must know of this agent."""
-        facts = set(self.runtime.tools)
-        if any(map(changes_files, self.runtime.tools.values())):
-            facts.add("changes")
-        if self._context.client.editor is not None:
-            facts.add("editor")
-        return facts
 
     def take_up(self, moved_from: Path | None = None) -> None:
         """Close what a crash left open, and log what is new about the agent and its folder."""

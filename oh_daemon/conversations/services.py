@@ -154,6 +154,10 @@ class ClientConnection:
         """Return whether the client has opened this conversation by its id."""
         return False
 
+    def has_editor(self) -> bool:
+        """Return whether the user sees the workspace in an editor, which takes edits."""
+        return self.editor is not None and self.editor.can_apply
+
     def is_attended(self) -> bool:
         """Return whether anybody may answer, if only by the next message."""
         return True

@@ -36,16 +36,12 @@ logger = logging.getLogger(__name__)
 _MAX_REFERENCES = 5_000
 _LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 SELF_RATING: Json = {
-    "security_risk": {
-        "type": "string",
-        "enum": ["low", "medium", "high"],
-        "description": "Your rating of this call.",
-    },
+    "security_risk": {"type": "string", "enum": ["low", "medium", "high"]},
     "summary": {"type": "string", "description": "What this call does, in at most ten words."},
 }
 
 
-_NOT_THERE = {"ask": "Nobody is here to answer: decide, and say so."}
+_NOT_THERE = {"ask": "You cannot ask the user here: decide, and say so."}
 """What to do instead of calling a tool that is known, but not offered."""
 _BESIDE = {"edit": ("apply_patch", "Change files with apply_patch.")}
 """What to say of a wrong call of a tool beside another that does a part of its work."""

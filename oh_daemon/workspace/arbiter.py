@@ -31,15 +31,15 @@ UNSURE = "it may have changed since you read it"
 REBASED = "The file changed since you read it; your edit still fitted. View it before the next one."
 CONFLICT = (
     "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
-    " commands see the other one. Ask the user which one counts."
+    " commands see the other one. Only the user knows which one counts."
 )
 CONFLICT_EVERYWHERE = (
     "Both the editor's text and the file on disk changed. This is the editor's, which commands"
-    " also see; it is unsaved. Ask the user which one counts."
+    " also see; it is unsaved. Only the user knows which one counts."
 )
 RIVALS = (
     "Another editor of the user shows other unsaved text of this file. This is the text of the one"
-    " from which you were asked. Ask the user which one counts."
+    " from which you were asked. Only the user knows which one counts."
 )
 _NOTES: dict[Doubt, str] = {
     "conflict": CONFLICT,

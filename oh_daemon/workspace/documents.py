@@ -272,7 +272,7 @@ class Documents:
         if doubt is not None or fingerprint(state.text) != fingerprint(change.text):
             raise self._stale_error(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
-            raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
+            raise EditRejectedError(f"{name!r} is read-only; only the user can unlock it")
         return PlannedEdit(state, state.file.text, None, (), "disk", state.source.note)
 
     def _planned_creation(self, state: EffectiveDocument, change: Create) -> PlannedEdit:

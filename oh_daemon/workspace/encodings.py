@@ -35,7 +35,7 @@ def encode_text(text: str, form: FileForm) -> bytes:
         char = text[exc.start]
         raise EditRejectedError(
             f"the file is in {form.encoding}, which has no {char!r} (U+{ord(char):04X}); write"
-            " something else, or ask the user whether to convert the file to UTF-8"
+            " something else; only the user can decide to convert the file to UTF-8"
         ) from exc
 
 

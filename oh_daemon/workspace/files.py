@@ -176,7 +176,7 @@ class Files:
             old, status = _read_expected(folder, path, expected_sha256)
             if not status.st_mode & 0o222:
                 raise EditRejectedError(
-                    f"{printable(path)!r} is read-only; ask the user to unlock it"
+                    f"{printable(path)!r} is read-only; only the user can unlock it"
                 )
             self._sweep_once(folder)
             is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()

@@ -326,7 +326,7 @@ class Folders:
     def _absolute(self, text: str) -> Path:
         """Return the absolute path of `text`, with links and `..` not yet resolved."""
         if not self.folders:
-            raise PathOutsideWorkspaceError("no folder is open; ask the user to open one")
+            raise PathOutsideWorkspaceError("no folder is open; only the user can open one")
         path = path_from_uri(text) if text.startswith("file:") else Path(text)
         if path is None or not text or "\0" in text or _OTHER_URI.match(text):
             raise PathOutsideWorkspaceError(

@@ -12,9 +12,9 @@ import pytest
 from core_world import tool
 
 from oh_daemon.features.conversation_tools.tools import FinishTool, TodoTool
-from oh_daemon.features.edit.apply_patch import PatchTool
+from oh_daemon.features.edit.apply_patch import PATCH_SPEC
 from oh_daemon.features.edit.edit import EDIT_SPEC, VIEW_SPEC
-from oh_daemon.features.terminal.terminal import SPEC as TERMINAL_SPEC
+from oh_daemon.features.terminal.terminal import terminal_spec
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import Json, ToolCall, ToolSpec
 from oh_daemon.kernel.tool_calls import ParsedCall, parse_call, render_tool, schema_problem
@@ -59,7 +59,7 @@ def test_missing_arguments_are_none_at_all(arguments: str):
 
 OURS = {
     "edit": FunctionTool(EDIT_SPEC, lambda: None),
-    "terminal": FunctionTool(TERMINAL_SPEC, lambda: None),
+    "terminal": FunctionTool(terminal_spec(()), lambda: None),
     "grep": FunctionTool(
         ToolSpec(
             "grep",
@@ -196,7 +196,7 @@ def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kin
 def test_an_edit_where_patches_change_files_names_them():
     other_tools = {
         "edit": FunctionTool(VIEW_SPEC, str),
-        "apply_patch": FunctionTool(PatchTool.spec, str),
+        "apply_patch": FunctionTool(PATCH_SPEC, str),
     }
     args = {"command": "replace", "path": "a", "old_text": "x", "new_text": "y"}
     for tools, ending in ((other_tools, "Change files with apply_patch."), (OURS, None)):

@@ -216,7 +216,7 @@ def test_two_new_texts_are_a_conflict_that_nobody_overwrites(workspace: Workspac
     workspace.open("one\n")
     workspace.editor.type(workspace.path, "one\nmine\n")
     workspace.path.write_text("one\nfrom git\n")
-    with pytest.raises(StaleDocumentError, match="Ask the user which one counts"):
+    with pytest.raises(StaleDocumentError, match="Only the user knows which one counts"):
         workspace.edit("one", "1")
     assert (workspace.shown_text, workspace.on_disk) == ("one\nmine\n", "one\nfrom git\n")
 

@@ -257,7 +257,7 @@ class Consent:
         self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: DecisionMade
     ) -> Intent | Rejection | None:
         if decision.effect == "reject":
-            return _rejection(decision)
+            return _rejection(decision, is_apply=tool.spec.name == LANDING)
         approval, answer = decision.approval, decision.answer
         if approval is not None and answer is not None and "editedSubject" in answer:
             return self._accept_edit(item, tool, answer["editedSubject"], approval["risk"])
@@ -324,9 +324,11 @@ def reject_unattended(
     Decisions(journal).respond(approval_id, digest, decision, feedback=why, by="noClient")
 
 
-def _rejection(decision: DecisionMade) -> Rejection:
+def _rejection(decision: DecisionMade, *, is_apply: bool = False) -> Rejection:
+    """`is_apply`: a command ran, and its changes were rejected."""
     answer = decision.answer
-    who = "The user rejected this" if answer and answer["by"] == "user" else "This was not run"
+    refusal = "They were not approved" if is_apply else "This was not run"
+    who = "The user rejected this" if answer and answer["by"] == "user" else refusal
     why = answer.get("feedback") if answer else None
     if why:
         return Rejection(f"{who}: {why}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -17,6 +17,7 @@ from oh_daemon.kernel.ports import (
     ToolResult,
     ToolSpec,
 )
+from oh_daemon.kernel.prompt import true_rows
 from oh_daemon.kernel.tool_calls import schema_flaw
 from oh_daemon.kernel.tool_schemas import harmless, takes
 from oh_daemon.protocol.errors import InvalidParamsError
@@ -31,9 +32,8 @@ class AskTool:
     spec = ToolSpec(
         name="ask",
         description=(
-            "Ask the user one question and wait for the answer. Propose choices where you can; the "
-            "user may also answer in their own words, or not at all: then decide yourself and say "
-            "what you decided."
+            "Ask the user one question and wait for the answer, if any comes. Propose choices "
+            "where you can."
         ),
         input_schema=takes(
             ["question"],
@@ -141,15 +141,20 @@ _SHARED = ("$defs", "definitions")
 """Keywords that references reach from the root of a schema, so they stay at the root."""
 
 
+_FINISH = """\
+?!subagent End the task with your last message to the user.
+?subagent End the task with your report."""
+
+
 class FinishTool:
     """Ends the turn; later calls of the same model answer never run."""
 
-    def __init__(self, result_schema: Json | None = None) -> None:
+    def __init__(self, result_schema: Json | None = None, facts: Collection[str] = ()) -> None:
         """`result_schema` describes a result that must come with the message.
 
-        Raises `InvalidParamsError` when it is not a JSON Schema.
+        For `facts` see `true_rows`. Raises `InvalidParamsError` when it is not a JSON Schema.
         """
-        properties: Json = {"message": {"type": "string", "description": "For the user."}}
+        properties: Json = {"message": {"type": "string"}}
         shared: Json = {}
         if result_schema is not None:
             if flaw := schema_flaw(result_schema):
@@ -158,10 +163,7 @@ class FinishTool:
             shared = {key: result_schema[key] for key in _SHARED if key in result_schema}
         self.spec = ToolSpec(
             name="finish",
-            description=(
-                "End the task and hand the word to the user. Say what you did and how you verified "
-                "it; say so plainly when something could not be done."
-            ),
+            description=true_rows(_FINISH, facts),
             input_schema={**takes([*properties], **properties), **shared},
             read_only=True,
         )

@@ -7,12 +7,13 @@ is applied as a whole or not at all; the error for a section that does not fit s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from oh_daemon.features.edit.file_changes import FileChanges, Move, Step, checked_text
 from oh_daemon.features.language.language import Watch, unwatched
 from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.prompt import true_spec
 from oh_daemon.kernel.tool_schemas import takes
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.documents import Documents
@@ -22,12 +23,10 @@ from oh_daemon.workspace.text_changes import Create, Remove, apply_edits, locate
 
 NAME = "apply_patch"
 _MAX_FILES = 100
-PROMPT_SECTION = """\
-# Changing files
-Change files with `apply_patch`; here `edit` only shows them and takes back what was changed."""
 
-_DESCRIPTION = """Change text files by a patch; text that the user has not saved counts. View a \
-file before you change, move or delete it. All of the patch is applied or nothing.
+_DESCRIPTION = """Change text files by a patch. View a file before you change, move or delete it. \
+All of the patch is applied or nothing.
+?buffers Text that the user has not saved counts.
 *** Begin Patch
 *** Add File: docs/new.md
 +each line of the new file begins with a plus
@@ -46,14 +45,17 @@ change will do. Lines are found word for word, white space included. `*** End of
 hunk says that it ends the file. Paths are relative to the first folder, or absolute."""
 
 _SCHEMA = takes(["input"], input={"type": "string", "description": "the whole patch"})
+PATCH_SPEC = ToolSpec(NAME, _DESCRIPTION, _SCHEMA, kind="edit", counts_as="edit")
 
 
 class PatchTool:
     """Implements `kernel.ports.Tool`."""
 
-    spec = ToolSpec(NAME, _DESCRIPTION, _SCHEMA, kind="edit", counts_as="edit")
-
-    def __init__(self, documents: Documents, watch: Watch = unwatched) -> None:
+    def __init__(
+        self, documents: Documents, watch: Watch = unwatched, facts: Collection[str] = ()
+    ) -> None:
+        """For `facts` see `true_rows`."""
+        self.spec = true_spec(PATCH_SPEC, facts)
         self._documents = documents
         self._folders = documents.folders
         self._changes = FileChanges(documents, watch)

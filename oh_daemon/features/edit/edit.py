@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
+from collections.abc import Collection
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +19,7 @@ from oh_daemon.features.edit.file_changes import FileChanges, Step, checked_text
 from oh_daemon.features.edit.notebooks import render_notebook
 from oh_daemon.features.language.language import Watch, unwatched
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.prompt import true_spec
 from oh_daemon.kernel.tool_schemas import LINE, PATH, takes
 from oh_daemon.protocol.approvals import PathSubject, ToolSubject
 from oh_daemon.protocol.base import Position, Range
@@ -50,7 +52,8 @@ _NOTEBOOK = (
 )
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 
-_DESCRIPTION = """View and edit text files; text that the user has not saved counts.
+_DESCRIPTION = """View and edit text files.
+?buffers Text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
 page through long files; of a png, jpeg, gif or webp, the image.
 create: a new file with `text`; folders are made, an existing file is never overwritten.
@@ -80,7 +83,8 @@ _SCHEMA = takes(
     start_line=LINE,
     end_line=LINE,
 )
-_VIEW_DESCRIPTION = """View text files and take back edits; text that the user has not saved counts.
+_VIEW_DESCRIPTION = """View text files and take back edits.
+?buffers Text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
 page through long files.
 undo: takes back your last edit of the file, also one of `apply_patch`, which makes all changes.
@@ -97,9 +101,9 @@ _VIEW_SCHEMA = takes(
 EDIT_SPEC = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
 VIEW_SPEC = ToolSpec("edit", _VIEW_DESCRIPTION, _VIEW_SCHEMA, kind="edit")
 """For use beside `apply_patch`: only what a patch cannot do."""
-_LOOK_DESCRIPTION = """View text files; text that the user has not saved counts. Lines come with \
-their numbers and a tab, which are not part of the file; start_line and end_line page through long \
-files."""
+_LOOK_DESCRIPTION = """View text files. Lines come with their numbers and a tab, which are not \
+part of the file; start_line and end_line page through long files.
+?buffers Text that the user has not saved counts."""
 _LOOK_SCHEMA = {
     **_VIEW_SCHEMA,
     "properties": {**_VIEW_SCHEMA["properties"], "command": {"enum": ["view"]}},
@@ -116,9 +120,14 @@ class EditTool:
     """Implements `kernel.ports.Tool`."""
 
     def __init__(
-        self, documents: Documents, watch: Watch = unwatched, spec: ToolSpec = EDIT_SPEC
+        self,
+        documents: Documents,
+        watch: Watch = unwatched,
+        spec: ToolSpec = EDIT_SPEC,
+        facts: Collection[str] = (),
     ) -> None:
-        self.spec = spec
+        """For `facts` see `true_rows`."""
+        self.spec = true_spec(spec, facts)
         self._documents = documents
         self._changes = FileChanges(documents, watch)
         self._folders = documents.folders

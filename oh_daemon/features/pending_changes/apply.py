@@ -200,7 +200,7 @@ class ApplyTool:
         if plan.left_out:
             return _which(plan.left_out)
         if self.protected_names and not self._asks:
-            return f"{_in_commit(self.protected_names[0])}; ask the user to commit it."
+            return f"{_in_commit(self.protected_names[0])}; only the user can commit it."
         return None
 
     @property
@@ -256,7 +256,7 @@ class ApplyTool:
                 path, why = self._place(change)
                 name = self._folders.name(path)
                 if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
-                    left_out[name] = f"{why}; ask the user to change it"
+                    left_out[name] = f"{why}; only the user can change it"
                     continue
                 protected_names += [why] if why else []
                 if change.raw is not None:

@@ -205,7 +205,7 @@ def too_full(reserve: int) -> str:
     return (
         "The sandbox was ended, with all that ran in it: what was written there left less than"
         f" {reserve >> 20:,} MiB of the disk to other programs. It is still there. Delete with rm"
-        " what is not needed, or ask the user to make room.\n"
+        " what is not needed, or let the user make room.\n"
     )
 
 

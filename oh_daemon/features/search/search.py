@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.search import line_search
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.prompt import true_spec
 from oh_daemon.kernel.tool_schemas import TEXT, takes
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import ToolError
@@ -52,10 +53,11 @@ def spec(name: str, description: str, schema: Json) -> ToolSpec:
 
 _GREP_SPEC = spec(
     "grep",
-    "Search the lines of text files, unsaved text too, for a Python regular expression; one with"
-    " \\n matches across lines. What git ignores is left out unless path names it. mode: content"
-    " (lines with their numbers), files (names), count (matching lines per file). Example:"
-    ' {"pattern": "def load_[a-z]+", "glob": "src/**/*.py", "context": 2}',
+    "Search the lines of text files for a Python regular expression; one with \\n matches across"
+    " lines. What git ignores is left out unless path names it. mode: content (lines with their"
+    " numbers), files (names), count (matching lines per file). Example:"
+    ' {"pattern": "def load_[a-z]+", "glob": "src/**/*.py", "context": 2}'
+    "\n?buffers Text that the user has not saved counts.",
     takes(
         ["pattern"],
         pattern=TEXT,
@@ -81,12 +83,12 @@ _LIST_SPEC = spec(
 
 
 def search_tools(
-    documents: Documents, folders: Folders, spawner: Spawner
+    documents: Documents, folders: Folders, spawner: Spawner, facts: Collection[str] = ()
 ) -> tuple[SearchTool, ...]:
-    """Return the three tools, which implement `kernel.ports.Tool`."""
+    """Return the three tools, which implement `kernel.ports.Tool`; for `facts` see `true_rows`."""
     search = _Search(documents, folders, spawner)
     finders = ((_GREP_SPEC, search.grep), (_GLOB_SPEC, search.glob), (_LIST_SPEC, search.list))
-    return tuple(SearchTool(spec, folders, find) for spec, find in finders)
+    return tuple(SearchTool(true_spec(spec, facts), folders, find) for spec, find in finders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ _CIRCLES = (
         _same_error,
         "The agent got the same error three times in a row",
         "Your last three answers ended with the same error. Do not repeat them: read the error, "
-        "look at how things stand now, and try another way, or ask the user.",
+        "look at how things stand now, and try another way.",
         is_nudged_first=True,
     ),
     StuckCheck(

@@ -59,9 +59,7 @@ BUILTIN = (
         tools=("edit", "grep", "glob", "list", "diagnostics", "lookup", "terminal", "think"),
         only_reads=True,
     ),
-    NamedAgent(
-        "general", "Does a whole task on its own, with all tools: changes, commands, tests."
-    ),
+    NamedAgent("general", "Does a whole task on its own, with your tools."),
 )
 
 

@@ -19,7 +19,7 @@ _TITLE_CHARS = 80
 _DEFAULT_AGENT = "general"
 _DESCRIPTION = """\
 Give tasks to sub-agents. Each works in the same folders with a context of its own, and you get \
-its last message; the user is asked where you would have to ask. Worth it for searches that would \
+its last message. Worth it for searches that would \
 fill your context, and for independent pieces of work: tasks of one call run side by side, four at \
 a time, so they must not change the same files.
 A sub-agent knows nothing of this conversation: say all that it needs, and what it shall report.

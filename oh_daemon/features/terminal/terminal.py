@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +37,7 @@ from oh_daemon.kernel.ports import (
     ToolSpec,
     for_model,
 )
+from oh_daemon.kernel.prompt import true_rows
 from oh_daemon.kernel.tool_schemas import takes
 from oh_daemon.protocol.approvals import CommandSubject
 from oh_daemon.protocol.forms import ToolFields
@@ -60,10 +61,28 @@ a command that takes longer stays alive. To go on with it set is_input and give 
 key, C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
 background starts a server or a watcher in a terminal of its own and returns after a second.
 terminal_id names a shell, "main" by default; each runs one command at a time.
-A secret that the user exposed is a variable of each command that names it, and of no other; each
-asks. There is no pager, editor or password prompt: use options like --yes and -m.
+A secret that the user exposed is a variable of each command that names it, and of no other; \
+naming it needs approval. There is no pager, editor or password prompt: use options like --yes and \
+-m.
 Examples: {{"command": "npm run dev", "background": true}}
-{{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
+{{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}
+?overlay ?buffers Commands run in a sandbox, which sees the workspace with the editor's unsaved \
+texts.
+?overlay ?!buffers Commands run in a sandbox.
+?overlay HTTP goes through the proxy in the environment, to hosts that the user allows: try it, \
+the result says which were refused.
+?overlay ?isolated What commands change stays there with your edits, where all your tools see it, \
+until the user applies it, with what you commit.
+?overlay ?!isolated What commands change in the workspace needs the approval that an edit needs; \
+the result says what was kept. Changes elsewhere are lost; what git ignores stays in the sandbox.
+?overlay Files with secrets that git does not track, such as .env, keys and credentials, are empty \
+there. Only the user can change that: by exposing a secret, or by the setting sandboxReads.
+?overlay ?!isolated git: commits, branches, stashes and what is staged are kept with all files of \
+a command, or not at all.
+?overlay Only outside: git push, git by ssh, git config, signed commits, new submodules.
+?landlock Commands that only read run where they can neither write nor use the network.
+?!overlay ?buffers Commands read the disk. A file with unsaved changes is older there; the result \
+says so."""
 
 _SCHEMA = takes(
     ["command"],
@@ -80,56 +99,38 @@ _SERVICES = {
     "minItems": 1,
     "maxItems": 8,
     "description": "Services of this machine that the command needs, such as a database, each as"
-    " 127.0.0.1:PORT: its address in the sandbox too, from then on. The user is asked.",
+    " 127.0.0.1:PORT: its address in the sandbox too, from then on. This needs approval.",
 }
 _OUTSIDE = {
     "type": "string",
     "minLength": 1,
     "maxLength": 300,
     "description": "Why it must run outside the sandbox: more network than HTTP, Docker, a device,"
-    " keys to sign with, a place outside the workspace. The user is asked each time.",
+    " keys to sign with, a place outside the workspace. This needs approval each time.",
 }
-_OF_A_VIEW = {"outside": _OUTSIDE, "services": _SERVICES}
-_NETWORK = """Its network is its own: HTTP goes through the proxy in the environment, the user is \
-asked about each host, and the result says which were refused."""
-_IN_A_VIEW = f"""
-Commands run in a sandbox, which sees the workspace with the editor's unsaved texts. {_NETWORK}
-What commands change in the workspace is shown to the user, and kept if he agrees; the result says \
-what was. Changes elsewhere are lost; what git ignores stays in the sandbox. Files with secrets \
-that git does not track, such as .env, keys and credentials, are empty there: ask the user to \
-expose a secret, or to name the file in the setting sandboxReads.
-git: commits, branches, stashes and what is staged are kept with all files of a command, or not at \
-all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
+_IN_SANDBOX = {"outside": _OUTSIDE, "services": _SERVICES}
 _NEEDS_OUTSIDE = re.compile(
     r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
 )
 """What git says when it misses the network, a key, or a repository that is not in the sandbox."""
 _TOO_LARGE = re.compile(r"File size limit exceeded|File too large")  # SIGXFSZ, EFBIG
 _HINTS = {
-    _NEEDS_OUTSIDE: "the sandbox keeps git from that: give the reason in outside, and the user is"
-    " asked",
+    _NEEDS_OUTSIDE: "the sandbox keeps git from that: give the reason in outside, which needs"
+    " approval",
     _TOO_LARGE: "files in the sandbox may not grow further, so that the disk does not get full:"
-    " delete with rm what is not needed, or ask the user to make room",
+    " delete with rm what is not needed, or let the user make room",
 }
 _KILLED = -signal.SIGKILL
 
-_ISOLATED = f"""
-Commands run in a sandbox. {_NETWORK}
-This conversation is isolated: what its edits and commands change stays in the sandbox, where all \
-your tools see it, until the user applies it, with what you commit."""
+_SCHEMA_IN_SANDBOX = {**_SCHEMA, "properties": {**_SCHEMA["properties"], **_IN_SANDBOX}}
 
 
-def _with_held_secrets(schema: Json) -> Json:
-    return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
+def terminal_spec(facts: Collection[str]) -> ToolSpec:
+    """Return the spec of the tool where these facts are true; see `true_rows`."""
+    schema = _SCHEMA_IN_SANDBOX if "overlay" in facts else _SCHEMA
+    return ToolSpec("terminal", true_rows(_DESCRIPTION, facts), schema, kind="execute")
 
 
-_ON_THE_DISK = """
-Commands read the disk. A file with unsaved changes is older there; the result says so."""
-SPEC = ToolSpec("terminal", _DESCRIPTION + _ON_THE_DISK, _SCHEMA, kind="execute")
-_SPEC_IN_A_VIEW = replace(
-    SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_with_held_secrets(_SCHEMA)
-)
-SPEC_ISOLATED = replace(_SPEC_IN_A_VIEW, description=_DESCRIPTION + _ISOLATED)
 HELD = "it runs in the sandbox, where it changes nothing outside"
 READS = "it runs where it can only read, without network"
 
@@ -174,7 +175,7 @@ class TerminalTool:
         network: CommandNetwork | None = None,
     ) -> None:
         """`network` is set where commands run in a sandbox."""
-        self.spec = _SPEC_IN_A_VIEW if shells.are_sandboxed else SPEC
+        self.spec = terminal_spec({"overlay"} if shells.are_sandboxed else ())
         self._shells = shells
         self._rate = rate
         self._output = output

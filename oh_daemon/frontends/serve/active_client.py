@@ -78,6 +78,9 @@ class ActiveClient(ClientConnection):
     def is_watched(self, conversation_id: str) -> bool:
         return self._clients.is_watched(conversation_id)
 
+    def has_editor(self) -> bool:
+        return self._sender().has_editor()
+
     def is_attended(self) -> bool:
         return self._sender().is_attended()
 

@@ -107,7 +107,8 @@ def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) 
     tools = offered_tools(world)
     assert tools["edit"]["command"]["enum"] == ["view", "undo"]
     assert set(tools["apply_patch"]) == {"input", "security_risk", "summary"}
-    assert "Change files with `apply_patch`" in world.llm.requests[0].body["messages"][0]["content"]
+    prompt = world.llm.requests[0].body["messages"][0]["content"]
+    assert "View files with `edit`, and change them with `apply_patch`" in prompt
     [_, rejected_call] = items(client, "toolCall") + items(client, "fileChange")
     assert (rejected_call["status"], "plan" in content_of(rejected_call)) == ("rejected", True)
     for option, value in (("model", "openai/fake"), ("mode", "full")):

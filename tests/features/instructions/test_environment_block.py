@@ -1,13 +1,9 @@
 """What the model is told of where it works: in the prompt, and later only what changed."""
 
-import json
 import threading
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
-import tiktoken
 from fake_llm import call, hold_step, say
 from prompt_prefixes import shares
 from raw_client import RawClient
@@ -28,23 +24,6 @@ def block(world: World, nth: int) -> dict[str, str]:
     [prompt] = messages(world, nth, "system")
     rows = prompt.partition("# Environment\n")[2].splitlines()
     return dict(row.split(": ", 1) for row in rows)
-
-
-@pytest.mark.parametrize("sandbox", ["off", "overlay"])
-def test_what_each_request_begins_with_is_short(
-    world: World, monkeypatch: pytest.MonkeyPatch, sandbox: str
-) -> None:
-    """Section 2 of the findings: the smallest of all full agents, 3.2k tokens; it may not grow."""
-    litellm = find_spec("litellm")
-    assert litellm is not None
-    tables = Path(litellm.origin or "").parent / "litellm_core_utils" / "tokenizers"
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tables))
-    world.script(say("Done."))
-    world.start(client := world.daemon(settings={"sandbox": sandbox, "titles": False}))
-    world.turn(client)
-    body = world.llm.requests[0].body
-    prompt_text = json.dumps(body["tools"]) + body["messages"][0]["content"]
-    assert len(tiktoken.get_encoding("cl100k_base").encode(prompt_text)) < 3_600
 
 
 def choose(client: RawClient, conversation: str, option: str, value: str) -> None:

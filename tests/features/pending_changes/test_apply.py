@@ -116,6 +116,19 @@ def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(worl
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
 
 
+def test_changes_that_nobody_can_approve_are_not_said_to_be_a_command_that_did_not_run(
+    world: World,
+) -> None:
+    world.script(call("terminal", command="echo ran; echo x > new.txt"), say("I see."))
+    client = world.daemon(settings=VIEW, features={"approvalRequests": False})
+    world.start(client, options=ASKS)
+    world.turn(client)
+    [command] = items(client, "command")
+    output, not_kept = content_of(command).split("[not kept: ")
+    assert output.startswith("ran\n")
+    assert not_kept.startswith("new.txt] They were not approved: the user cannot be asked")
+
+
 def test_a_command_that_changes_nothing_asks_nothing_whatever_it_is(world: World) -> None:
     outside = world.home / "victim"
     outside.write_text("safe")

@@ -39,7 +39,7 @@ def test_changes_of_a_job_land_before_its_turn_ends_and_the_model_hears_of_it(
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
     [note] = [
-        m for m in world.llm.requests[-1].body["messages"] if "<note>" in str(m.get("content"))
+        m for m in world.llm.requests[-1].body["messages"][1:] if "<note>" in str(m.get("content"))
     ]
     assert "Edited a.txt: +1 -0 lines." in note["content"]
     assert len(items(client, "fileChange")) == 1

@@ -137,8 +137,10 @@ def test_a_nudge_counts_once_the_model_has_answered_it():
     nudge = notice.notice.model_dump(by_alias=True)
     items_with_nudge = [*LOST, nudge]
     assert find_stuck(in_answers(items_with_nudge)) is None
-    # Logs of earlier versions have no code.
-    assert find_stuck(in_answers([*items_with_nudge[:-1], {**nudge, "code": None}])) is None
+    # Logs of earlier versions have no code, and other words.
+    words = nudge["note"].replace("another way.", "another way, or ask the user.")
+    earlier_nudge = {**nudge, "code": None, "note": words}
+    assert find_stuck(in_answers([*LOST, earlier_nudge])) is None
     assert find_stuck(in_answers([*items_with_nudge, THOUGHT])) is None
     again = find_stuck(in_answers([*items_with_nudge, failed_answer("d")]))
     assert again is not None

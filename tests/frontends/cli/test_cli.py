@@ -320,7 +320,7 @@ def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> No
     assert "ask" not in {tool["function"]["name"] for tool in first["tools"]}
     assert "user: nobody is here" in prompt
     assert "`ask`" not in prompt
-    assert second["messages"][-1]["content"] == "Nobody is here to answer: decide, and say so."
+    assert second["messages"][-1]["content"] == "You cannot ask the user here: decide, and say so."
 
 
 def test_the_limit_of_steps_exits_4(world: World) -> None:
