@@ -42,8 +42,10 @@ class Memory(Feature):
         self.spec = ToolSpec(
             name=_TOOL,
             description=(
-                "The notes that outlive a conversation. search: the notes with these words. write: "
-                "one note, short and understood without this conversation. topic names its file."
+                "Notes that outlive a conversation. search: those with these words. write: a note "
+                "that is clear without this conversation: a decision, preference or fact that "
+                "will matter in another one and that the project does not say; never a secret. "
+                "topic names its file."
             ),
             input_schema=takes(
                 ["command", "text"],
@@ -61,7 +63,8 @@ class Memory(Feature):
         return [self] if self._is_allowed() else []
 
     def sections(self, offered_names: Container[str]) -> Sequence[str]:
-        return [memory_section(self._notes.read())] if _TOOL in offered_names else []
+        text = memory_section(self._notes.read()) if _TOOL in offered_names else ""
+        return [text] if text else []
 
     def plan(self, args: Json) -> Intent:
         if not self._is_allowed():

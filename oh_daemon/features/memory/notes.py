@@ -36,9 +36,7 @@ _MAX_SHOWN = 5_000
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 _DATE = re.compile(r"## (\d{4}-\d\d-\d\d)")
 _INTRO = """# Memory
-Notes of earlier conversations and of the user, newest first; they may be out of date. Search the
-others and write new ones with the tool `memory`: decisions, preferences and facts that will matter
-in another conversation and that the project does not say, never secrets."""
+Notes of earlier conversations and of the user, newest first; they may be out of date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,9 @@ def render_note(text: str, conversation_id: str, date: str) -> str:
 
 
 def memory_section(notes: Sequence[Note]) -> str:
-    """Return the section of the system prompt: as many notes as there is room for."""
+    """Return the section of the system prompt: as many notes as there is room for, or nothing."""
+    if not notes:
+        return ""
     parts = _within(map(_part, _newest_first(notes)), MAX_PROMPT_CHARS)
     rows = [_INTRO, *map(_render, parts)]
     if len(parts) < len(notes):
