@@ -174,11 +174,12 @@ def _requests(task: Task, peer: Peer) -> list[Json]:
         }
         argv = (PYTHON, "-m", "oh_daemon", "run", task.words, "--ask", "never")
         # On a terminal there is a user, whom the model may ask.
-        own_end, other_end = pty.openpty()
-        streams = {"stdin": other_end, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        try:
-            subprocess.run(argv, cwd=project, env=env, timeout=PATIENCE_S, check=True, **streams)
-        finally:
-            os.close(own_end)
-            os.close(other_end)
+        own_end, far_end = pty.openpty()
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(
+            argv, cwd=project, env=env, stdin=far_end, stdout=quiet, stderr=quiet
+        ) as process:
+            os.close(far_end)
+            assert process.wait(PATIENCE_S) == 0
+        os.close(own_end)
         return [request.body for request in llm.requests]

@@ -292,7 +292,7 @@ def test_texts_are_true_of_a_program(world: World, sandbox: Any) -> None:
     world.script(say("Done."))
     llm = LLM(model="openai/fake", api_key=SecretStr(KEY), base_url=world.llm.url)
     folder = Workspace(world.project, sandbox=sandbox)
-    with Conversation(Agent(llm=llm, tools=folder.tools), folder) as conversation:
+    with Conversation(Agent(llm=llm, tools=tuple(folder.tools)), folder) as conversation:
         conversation.run("go")
     check(Case("program", sandbox), texts_of(world.llm.requests[0].body))
 
