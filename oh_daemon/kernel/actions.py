@@ -30,7 +30,7 @@ from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolContext, T
 from oh_daemon.kernel.recovery import withdrawal_events
 from oh_daemon.kernel.runtime import Runtime
 from oh_daemon.kernel.state import merge_changes
-from oh_daemon.kernel.tool_calls import plan, presentable, with_blobs, with_context
+from oh_daemon.kernel.tool_calls import plan, presentable, with_blobs, with_instructions
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import Contract
@@ -309,7 +309,7 @@ class Actions:
             result, stop = self._runtime.hooks.after_tool(action.item, result, cancel)
         features, locations = self._runtime.features, action.intent.locations
         texts = [text for each in features for text in each.texts_for(locations, cancel)]
-        result = with_context(result, texts)
+        result = with_instructions(result, texts)
         if result.ends_turn or stop is None:
             return result, result if result.ends_turn else None
         return result, ToolResult(({"type": "text", "text": stop},), ends_turn="hook")

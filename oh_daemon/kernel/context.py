@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from oh_daemon.common.plain_text import clip_line, display_escaped, ends, first_line, within_tag
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.prompt import render_rows
+from oh_daemon.kernel.prompt import escape_instructions, is_instructions, render_rows
 from oh_daemon.kernel.state import ENDED, changes_made, is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError
@@ -58,15 +58,21 @@ class HistoryCut:
         limit = self.limits.get(item["id"])
         if not is_tool_item(item) or not (limit or item["id"] in self.pruned_ids):
             return item
-        images = list(filter(_is_seen, item["content"]))
-        text = "\n".join(_content_text(part) for part in item["content"] if not _is_seen(part))
+        parts: Sequence[Json] = item["content"]
+        images = list(filter(_is_seen, parts))
+        instructions = list(filter(is_instructions, parts))
+        n_chars = sum(len(part["text"]) for part in instructions)
+        if limit is None or n_chars > limit:
+            instructions, n_chars = [], 0
+        beside = (*images, *instructions)
+        text = "\n".join(_content_text(part) for part in parts if part not in beside)
         if item["id"] in self.pruned_ids:
-            images, text = [], _gist(item, text)
+            images, instructions, text = [], [], _gist(item, text)
         elif limit is not None:
             why = f"the window is {self.window:,} tokens" if self.window else "more did not fit"
-            text = ends(text, limit, f"{why}; view fewer lines, or one file per answer")
+            text = ends(text, limit - n_chars, f"{why}; view fewer lines, or one file per answer")
         excerpt = item.copy()
-        excerpt["content"] = [*images, {"type": "text", "text": text}]
+        excerpt["content"] = [*images, {"type": "text", "text": text}, *instructions]
         return excerpt
 
 
@@ -178,7 +184,8 @@ def render_cut(history_cut: HistoryCut, items: Sequence[plain.Item]) -> list[Jso
     messages = render_batch(earlier_messages[:1]) if earlier_messages else []
     blocks = [*_render_plan(history_cut, items), *_render_changed_files(items[: history_cut.start])]
     if history_cut.summary is not None:
-        blocks.insert(0, f'<summary of="your work so far">\n{history_cut.summary}\n</summary>')
+        summary = escape_instructions(history_cut.summary)
+        blocks.insert(0, f'<summary of="your work so far">\n{summary}\n</summary>')
     if blocks:
         messages.append({"role": "user", "content": "\n".join(blocks)})
     if earlier_messages[1:]:
@@ -282,8 +289,10 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
         content = [*first["content"], *_note_parts(notes)]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
-        note = first.get("note")
-        return [{"role": "user", "content": f"<note>{note}</note>"}] if note else []
+        note = first.get("note") or ""
+        # A skill's notice holds its text, any other one may quote the output of a program.
+        text = note if "skill" in first else escape_instructions(note)
+        return [{"role": "user", "content": f"<note>{text}</note>"}] if text else []
     if first["kind"] == "subagent":
         return _render_subagent(first)
     if first["kind"] == "condensation":
@@ -372,6 +381,12 @@ def _is_seen(part: Json) -> bool:
 
 
 def _content_text(part: Json) -> str:
+    """Return a part of a result as the model reads it: only instructions of ours have their tag."""
+    text = _plain_content(part)
+    return text if is_instructions(part) else escape_instructions(text)
+
+
+def _plain_content(part: Json) -> str:
     match part.get("type"):
         case "text":
             return part["text"]
@@ -424,6 +439,12 @@ def _with_image(part: Json, read_blob: Callable[[str], bytes]) -> Json:
 
 
 def _part_text(part: plain.Part) -> str:
+    text = _plain_part(part)
+    is_typed = part["type"] in {"text", "command", "skill"}
+    return text if is_typed else escape_instructions(text)
+
+
+def _plain_part(part: plain.Part) -> str:
     match part["type"]:
         case "text":
             return part["text"]

@@ -18,6 +18,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import Host
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.partial_text import PartialTexts
+from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.protocol.approvals import Subject, ToolSubject
 from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import ModelError, StorageError
@@ -334,6 +335,8 @@ class ToolResult:
     """Set when this result ends the turn; its text is then the turn's final text."""
     value: Any = None
     """The turn's result beside its final text."""
+    instructions: tuple[ContextFile, ...] = ()
+    """Texts that the model is to follow, such as a skill; `content` is data for it."""
 
     @staticmethod
     def of(text: str, *, is_error: bool = False, **item_fields: Unpack[ToolFields]) -> ToolResult:

@@ -27,7 +27,7 @@ from oh_daemon.kernel.call_aliases import (
     strict_json,
 )
 from oh_daemon.kernel.ports import Intent, Json, Tool, ToolCall, ToolResult, ToolSpec
-from oh_daemon.kernel.prompt import ContextFile, render_context_file
+from oh_daemon.kernel.prompt import ContextFile, instructions_part, is_instructions
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Risk
 
@@ -304,7 +304,9 @@ def presentable(result: ToolResult, masker: Masker) -> ToolResult:
         return shorten(text, MAX_TEXT_CHARS, masker.part)
 
     parts = tuple(_part(part, short) for part in content)
-    return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
+    # Names of instructions, and the mark on their parts, are for `with_instructions` to set.
+    own_meta = _without(meta, "contextFiles") if isinstance(meta, dict) else {}
+    return replace(result, content=parts, meta=own_meta)
 
 
 def with_blobs(result: ToolResult, put_blob: Callable[[bytes], str]) -> ToolResult:
@@ -329,11 +331,12 @@ def _without(part: Json, key: str) -> Json:
     return {name: value for name, value in part.items() if name != key}
 
 
-def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult:
-    """Return the result, followed by what the project says to agents about the places in it."""
+def with_instructions(result: ToolResult, texts: Sequence[ContextFile]) -> ToolResult:
+    """Return the result, followed by its instructions and the project's for the places in it."""
+    files = (*result.instructions, *texts)
     if not files:
         return result
-    parts = [{"type": "text", "text": render_context_file(file)} for file in files]
+    parts = map(instructions_part, files)
     meta = {**result.meta, "contextFiles": [file.name for file in files]}
     return replace(result, content=(*result.content, *parts), meta=meta)
 
@@ -357,7 +360,8 @@ def _part(part: object, short: Callable[[str], str]) -> Json:
     rendered_text = _render_value(part)
     match _loggable(rendered_text):
         case {"type": "text", "text": str(text)} as block:
-            return {**block, "text": short(text)}
+            own = _without(block, "_meta") if is_instructions(block) else block
+            return {**own, "text": short(text)}
         case str(text):
             return {"type": "text", "text": short(text)}
         case {"type": "resource", "resource": {"text": str(text)} as resource} as block:

@@ -137,10 +137,6 @@ def filled_in(text: str, args: str, run: Callable[[str], str]) -> str:
     return _PIECE.sub(piece, cap_text(text))
 
 
-def render_skill(skill: Skill, text: str) -> str:
-    return f"<skill name={skill.name!r} file={str(skill.path)!r}>\n{text.strip()}\n</skill>"
-
-
 def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
     """Return sections of the system prompt: the skills that are always on, a list of the others.
 
@@ -157,7 +153,7 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
 
 def always_text(skill: Skill) -> str:
     """Return the text in a prompt of a skill that is always on."""
-    return render_context_file(ContextFile(str(skill.path), cap_text(skill.text)))
+    return render_context_file(ContextFile(str(skill.path), cap_text(skill.text), skill.name))
 
 
 def in_prompt(skills: Iterable[Skill], *, can_load: bool) -> dict[str, str]:

@@ -19,7 +19,6 @@ from oh_daemon.features.skills.prompts import (
     has_text_of,
     in_prompt,
     prompt_sections,
-    render_skill,
     unlisted_skills,
     uses_in,
     written_out,
@@ -38,7 +37,7 @@ from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import Caveat, Tool
-from oh_daemon.kernel.prompt import ContextFile
+from oh_daemon.kernel.prompt import ContextFile, render_context_file
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.content import Part
@@ -95,7 +94,7 @@ class Skills(Feature):
         self.servers = mcp.beside(self._servers_to_run, self._cwd, self._prepare)
         self.all: tuple[Skill, ...] = ()
         self._announced_skills: tuple[Skill, ...] = ()
-        self._tool = SkillTool(self.usable, self.text_of)
+        self._tool = SkillTool(self.usable, self.load)
         self.refresh()
 
     def refresh(self) -> None:
@@ -140,7 +139,8 @@ class Skills(Feature):
         skills_by_name = {skill.name: skill for skill in self.usable()}
         for use in uses_in(items, skills_by_name.values()):
             skill = skills_by_name[use.name]
-            self._show(conversation, skill, use.why, self.text_of(skill, cancel, use.args))
+            text = self.load(skill, cancel, use.args)
+            self._show(conversation, skill, use.why, render_context_file(text))
         self._use_always_on(conversation, cancel)
 
     def _use_always_on(self, conversation: Conversation, cancel: CancelToken) -> None:
@@ -151,7 +151,8 @@ class Skills(Feature):
         for skill in (each for each in self.usable() if each.kind == "always"):
             if not has_text_of(skill, conversation.state.agent):
                 if skill.name not in in_view_now:
-                    self._show(conversation, skill, "always on", self.text_of(skill, cancel))
+                    text = render_context_file(self.load(skill, cancel))
+                    self._show(conversation, skill, "always on", text)
             elif skill.servers and skill.name not in shown_before:
                 self._request(skill)
                 self._show(conversation, skill, "always on", None)
@@ -179,7 +180,7 @@ class Skills(Feature):
         )
         conversation.journal.append(e.ItemCompleted(item=notice))
 
-    def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
+    def load(self, skill: Skill, cancel: CancelToken, args: str = "") -> ContextFile:
         """Run the skill's commands, return its text for the model, and request its servers."""
 
         def output(command: str) -> str:
@@ -197,7 +198,7 @@ class Skills(Feature):
         for name, server in skill.servers.items():
             if why_not := self._why_not(skill, partial(server_identity, name, server)):
                 text += f"\n[its MCP server {name}: {why_not}]"
-        return render_skill(skill, text)
+        return ContextFile(str(skill.path), text, skill.name)
 
     def texts_for(self, locations: Sequence[Location], cancel: CancelToken) -> list[ContextFile]:
         """Return texts of skills for the files that a call was about, each skill only once."""
@@ -212,7 +213,7 @@ class Skills(Feature):
                     is_new = str(skill.path) not in self._in_context
                     self._in_context.add(str(skill.path))
                 if is_new:
-                    texts.append(ContextFile(str(skill.path), self.text_of(skill, cancel)))
+                    texts.append(self.load(skill, cancel))
         return texts
 
     def _names(self, path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.skills.prompts import TOOL as SKILL
 from oh_daemon.features.skills.prompts import Skill
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.kernel.tool_schemas import harmless, takes
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import ToolError
@@ -22,7 +23,7 @@ _MAX_LOOKED_AT = 2_000
 
 
 class SkillTool:
-    """`skills` returns those that can be used now; `use` renders the text of one."""
+    """`skills` returns those that can be used now; `load` returns the text of one."""
 
     spec = ToolSpec(
         name=SKILL,
@@ -39,10 +40,12 @@ class SkillTool:
     )
 
     def __init__(
-        self, skills: Callable[[], Sequence[Skill]], use: Callable[[Skill, CancelToken], str]
+        self,
+        skills: Callable[[], Sequence[Skill]],
+        load: Callable[[Skill, CancelToken], ContextFile],
     ) -> None:
         self._skills = skills
-        self._use = use
+        self._load = load
 
     def plan(self, args: Json) -> Intent:
         skill = self._require_skill(args["name"])
@@ -62,8 +65,10 @@ class SkillTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         skill = self._require_skill(args["name"])
         if "file" in args:
-            return ToolResult.of(_read(skill, args["file"]))
-        return ToolResult.of(f"{self._use(skill, context.cancel)}{_files_beside(skill.path)}")
+            return ToolResult(instructions=(_read(skill, args["file"]),))
+        files = _files_beside(skill.path)
+        content = ({"type": "text", "text": files},) if files else ()
+        return ToolResult(content, instructions=(self._load(skill, context.cancel),))
 
     def _require_skill(self, name: str) -> Skill:
         skills = self._skills()
@@ -74,7 +79,7 @@ class SkillTool:
         raise ToolError(f"there is no skill {printable(name)!r}; there are: {names}")
 
 
-def _read(skill: Skill, name: str) -> str:
+def _read(skill: Skill, name: str) -> ContextFile:
     """Read a file in the skill's own folder, which may lie outside the workspace."""
     folders = Folders((skill.path.parent,))
     path = folders.resolve(name, writing=False)
@@ -85,7 +90,7 @@ def _read(skill: Skill, name: str) -> str:
         raise ToolError(
             f"the skill {skill.name!r} has no file {printable(name)!r}; load it for a list"
         )
-    return cap_text(file.text, "the file")
+    return ContextFile(str(path), cap_text(file.text, "the file"), skill.name)
 
 
 def _files_beside(path: Path) -> str:
@@ -99,4 +104,4 @@ def _files_beside(path: Path) -> str:
         return ""
     more = f"\n… and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
     rows = "\n".join(f"- {printable(name)}" for name in names[:_MAX_FILES])
-    return f"\nFiles in {printable(folder)}:\n{rows}{more}"
+    return f"Files in {printable(folder)}:\n{rows}{more}"

@@ -59,7 +59,9 @@ def test_the_prompt_has_names_and_the_tool_loads_the_text_and_its_files(world: W
     loaded_text, page, outside, secret, unknown = (content_of(i) for i in items(client, "toolCall"))
     assert f"Tag first.\nat {world.project}" in loaded_text
     assert "- references/steps.md" in loaded_text
-    assert page == "Step one.\n"
+    page_path = own / "references/steps.md"
+    head = f"<agent_instructions skill='release' file={str(page_path)!r}>"
+    assert page == f"{head}\nStep one.\n</agent_instructions>"
     assert "outside" in outside
     assert "secret" in secret
     assert "there is no skill 'dance'; there are: style, release" in unknown
