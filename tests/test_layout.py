@@ -110,7 +110,7 @@ BUDGETS: dict[str, int] = {
     "features/edit": 730,
     "features/export": 820,
     "features/hooks": 440,
-    "features/instructions": 260,
+    "features/instructions": 450,
     "features/isolation": 910,
     "features/language": 330,
     "features/mcp": 1250,

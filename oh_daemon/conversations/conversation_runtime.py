@@ -23,7 +23,7 @@ from oh_daemon.features.conversation_tools.tools import AskTool, FinishTool, Thi
 from oh_daemon.features.edit import apply_patch
 from oh_daemon.features.edit.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
 from oh_daemon.features.edit.rename import RenameTool
-from oh_daemon.features.instructions.agent_files import ContextFiles
+from oh_daemon.features.instructions.context_files import ContextFiles
 from oh_daemon.features.instructions.machine import Machine
 from oh_daemon.features.isolation.isolated_tools import IsolatedCommandChanges, IsolatedTool
 from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
@@ -186,7 +186,11 @@ class ConversationRuntime:
         def spend(amount_usd: float) -> float:
             return context.user.decisions.spend(amount_usd)
 
-        self.context_files = ContextFiles(self.documents)
+        self.context_files = ContextFiles(
+            self.documents,
+            services.home,
+            lambda: all(context.user.trust.of(folder) == "full" for folder in folders),
+        )
         self.skills = Skills(
             SkillFolders(self.folders.roots, services.home, lambda: context.user.trust),
             services.mcp,

@@ -13,6 +13,8 @@ from posixpath import isabs, join, normpath
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from oh_daemon.workspace.agent_files import STEERING_PATHS
+
 UNKNOWN = "\0"
 """Stands for a part of a text that only the shell can know; a real command cannot contain it."""
 
@@ -60,6 +62,7 @@ _GIT_HOOKS = (
     r"(applypatch-msg|(pre|post)-(applypatch|commit|rewrite|merge|push|checkout|auto-gc|rebase)"
     r"|(prepare-)?commit-msg|pre-merge-commit)"
 )
+_STEERING = "|".join(re.escape(path.casefold()) for path in STEERING_PATHS)
 _PROTECTED = re.compile(
     rf"""/(\.(git|github|gitlab|circleci|devcontainer|husky|openhands|agents|claude|githooks
       |git-hooks|buildkite|gitea|forgejo|woodpecker|semaphore|teamcity|concourse|tekton|argo
@@ -91,7 +94,7 @@ _PROTECTED = re.compile(
       |dependabot)\.ya?ml|lefthook\.(toml|json)|renovate\.json5?|mise\.toml|pip\.conf|crontab
     |(mcp|opencode|crush)\.jsonc?|_vimrc|ansible\.cfg|\.?pnpmfile\.[^/]+|replit\.nix
     |(site|user)customize\.py|[^/]+\.(pth|code-workspace|sublime-(project|workspace)|lockb?|lockfile)
-    |go\.sum|(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml)(/|$)""",
+    |go\.sum|(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml|{_STEERING})(/|$)""",
     re.VERBOSE,
 )
 

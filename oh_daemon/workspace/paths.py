@@ -14,7 +14,7 @@ import stat
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from glob import iglob
 from itertools import islice
@@ -164,6 +164,8 @@ class Folders:
     folders: tuple[Path, ...]
     isolated: IsolatedFolders | None = None
     """Set if what they hold is not read from the disk but where the conversation keeps it."""
+    rule_files: set[Path] = field(default_factory=set[Path], compare=False)
+    """Real paths of files that the agent follows, such as imports of CLAUDE.md: protected, too."""
 
     @cached_property
     def roots(self) -> tuple[Path, ...]:
@@ -211,6 +213,8 @@ class Folders:
         classes = ("secret", "protected") if writing else ("secret",)
         if what := next((one for one in classes if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
+        if writing and real in self.rule_files:
+            return f"{self.name(real)} holds instructions that the agent follows"
         if writing and _has_second_name(real):
             # There is no way to find the other name.
             where = "perhaps outside the folders, and that changes too"

@@ -12,8 +12,8 @@ from usual_names import (
     STEERING,
 )
 
-from oh_daemon.features.instructions import agent_files
 from oh_daemon.protocol.errors import PathOutsideWorkspaceError, ToolError
+from oh_daemon.workspace.agent_files import STEERING_PATHS
 from oh_daemon.workspace.paths import (
     Folders,
     guard_reason,
@@ -187,7 +187,7 @@ def test_file_that_steers_tools_is_protected(kind: str) -> None:
 
 
 def test_instruction_file_is_protected() -> None:
-    assert [name for name in agent_files.NAMES if guard_reason(name) is None] == []
+    assert [name for name in STEERING_PATHS if guard_reason(name) is None] == []
 
 
 def test_build_file_is_not_protected() -> None:

@@ -35,12 +35,12 @@ from oh_daemon.protocol.composing import SkillKind, SkillSource
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerSettings
 from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.agent_files import SKILL_FOLDERS
 from oh_daemon.workspace.file_names import parse_glob
 from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.paths import printable
 from oh_daemon.workspace.repository import up_to_repository
 
-PLACES = (".agents/skills", ".openhands/skills", ".openhands/microagents")
 MAX_SKILLS = 200
 MAX_FILE_BYTES = 256 << 10
 _MAX_FRONT_CHARS = 16 << 10
@@ -140,9 +140,9 @@ def _all(
 
 
 def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[Skill]:
-    places = [place for place in PLACES if os.access(f"{base}/{place}", os.F_OK)]
+    places = [place for place in SKILL_FOLDERS if os.access(f"{base}/{place}", os.F_OK)]
     inside = f"{os.path.realpath(base)}/" if places else ""
-    for path in (path for place in places for path in _files(base / place)):
+    for path in (path for place in places for path in _files(base / place, SKILL_FOLDERS[place])):
         name = path.parent.name if path.name == _OWN_FILE else path.stem
         skill = Skill(printable(name)[:64], "agent", source, path)
         # A link in a repository must not bring in files from elsewhere on this machine.
@@ -156,7 +156,7 @@ def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[S
         yield replace(read, problem=problem, is_broken=False) if problem else read
 
 
-def _files(place: Path, depth: int = 1) -> Iterator[Path]:
+def _files(place: Path, takes_plain: bool, depth: int = 1) -> Iterator[Path]:
     try:
         entries = sorted(place.iterdir())
     except OSError:
@@ -165,9 +165,9 @@ def _files(place: Path, depth: int = 1) -> Iterator[Path]:
         if (entry / _OWN_FILE).is_file():
             yield entry / _OWN_FILE
         elif entry.is_dir():
-            yield from _files(entry, depth + 1) if depth < _MAX_DEPTH else ()
-        elif entry.suffix == ".md" and entry.name not in _NOT_SKILLS and entry.is_file():
-            yield entry
+            yield from _files(entry, takes_plain, depth + 1) if depth < _MAX_DEPTH else ()
+        elif takes_plain and entry.suffix == ".md" and entry.name not in _NOT_SKILLS:
+            yield from (entry,) if entry.is_file() else ()
 
 
 def _read(skill: Skill) -> Skill:
