@@ -34,8 +34,6 @@ FACTS: Mapping[str, str] = {
 """The facts of an agent in conditions, next to the names of its tools."""
 INSTRUCTIONS_TAG = "agent_instructions"
 """The tag around texts that the model follows; `escape_instructions` keeps it out of all others."""
-INSTRUCTIONS_MARK = "oh-daemon/instructions"
-"""The key, in a part's `_meta`, by which a log tells these texts from a tool's own."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _BLANKS = r"[ \t\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060-\u2064\u3000\ufeff]*"
 _INSTRUCTIONS = re.compile(
@@ -136,14 +134,14 @@ def render_context_file(file: ContextFile) -> str:
 def instructions_part(file: ContextFile) -> dict[str, Any]:
     """Return the text as a part of a tool's result, with the mark that only the daemon sets."""
     text = render_context_file(file)
-    return {"type": "text", "text": text, "_meta": {INSTRUCTIONS_MARK: file.name}}
+    return {"type": "text", "text": text, "_meta": {"oh-daemon/instructions": file.name}}
 
 
 def is_instructions(part: Mapping[str, Any]) -> bool:
     """Return whether a part of a result has the mark; a tool's own parts never keep it."""
     match part:
-        case {"type": "text", "_meta": dict() as meta}:
-            return INSTRUCTIONS_MARK in meta
+        case {"type": "text", "_meta": {"oh-daemon/instructions": _}}:
+            return True
         case _:
             return False
 

@@ -305,7 +305,7 @@ def presentable(result: ToolResult, masker: Masker) -> ToolResult:
 
     parts = tuple(_part(part, short) for part in content)
     # Names of instructions, and the mark on their parts, are for `with_instructions` to set.
-    own_meta = _without(meta, "contextFiles") if isinstance(meta, dict) else {}
+    own_meta = _without(cast("Json", meta), "contextFiles") if isinstance(meta, dict) else {}
     return replace(result, content=parts, meta=own_meta)
 
 

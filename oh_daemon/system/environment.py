@@ -11,13 +11,22 @@ _GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}|^CDPATH$")
 """Also the folders in which `cd` looks: a command's folder must be known before it runs."""
 _GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
+_NO_EDITOR = (
+    'echo "[git started an editor for ${1##*/}; there is none, so the text stayed as it was.'
+    ' Give it as an option such as -m; set GIT_EDITOR or GIT_SEQUENCE_EDITOR to edit it]" >&2; :'
+)
+"""A value of GIT_EDITOR that reports, exactly where git starts an editor, that nothing is edited.
+
+git runs a value with characters of the shell as `sh -c 'VALUE "$@"' VALUE FILE` (git-var(1),
+`run-command.c`). With a plain "true", `git rebase -i` reported success and did nothing.
+"""
 _QUIET = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_EDITOR": "true",
+    "GIT_EDITOR": _NO_EDITOR,
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
     "NO_COLOR": "1",

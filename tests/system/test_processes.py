@@ -389,6 +389,49 @@ def test_git_keeps_the_settings_of_the_environment_but_no_secrets_and_starts_not
     assert not (tmp_path / "started").exists()
 
 
+EDITED = {
+    "commit": True,
+    "commit --amend": True,
+    "tag -a v1": True,
+    "rebase -q -i HEAD~1": True,
+    "-c core.editor=vi commit": True,
+    "merge --edit side": True,
+    "commit -m words": False,
+    "commit --amend --no-edit": False,
+    "tag -a v1 -m words": False,
+    "-c sequence.editor='sed -i s/pick/reword/' rebase -q -i HEAD~1": True,
+    "merge --no-edit side": False,
+    "status": False,
+}
+"""By command: whether git starts an editor."""
+
+
+@pytest.mark.parametrize("command", EDITED)
+def test_git_reports_that_it_has_no_editor_only_where_it_starts_one(
+    tmp_path: Path, command: str
+) -> None:
+    env = clean_env({**os.environ, "HOME": str(tmp_path)})
+
+    def sh(script: str) -> subprocess.CompletedProcess[str]:
+        argv = ["sh", "-c", script]
+        return subprocess.run(
+            argv, cwd=tmp_path, env=env, check=False, capture_output=True, text=True
+        )
+
+    commit = "git commit -q --allow-empty -m"
+    sh("git init -q; git config user.name A; git config user.email a@example.org")
+    sh(f"{commit} 1; git checkout -q -b side; {commit} 2; git checkout -q -; {commit} 3")
+    sh("echo x > file; git add file")
+    if "commit" not in command:
+        sh(f"{commit} 4")
+    before = sh("git log -1 --format=%B").stdout
+    outcome = sh(f"git {command}")
+    has_hint = "[git started an editor for " in outcome.stderr
+    assert has_hint == EDITED[command], outcome
+    assert not has_hint or "; set GIT_EDITOR" in outcome.stderr
+    assert before in sh("git log --format=%B").stdout
+
+
 def _run_true(spawner: Spawner, folder: Path) -> None:
     outcome = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
     assert outcome.exit_code == 0

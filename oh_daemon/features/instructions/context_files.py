@@ -66,8 +66,9 @@ class ContextFiles(Feature):
         """Return the new files of the user and of the open folders, in the order of the table."""
         with self._lock:
             texts = _Texts(self._names)
-            for row in USER_RULE_FILES if self._home else ():
-                self._add(texts, row, self._home / row.path)
+            if self._home is not None:
+                for row in USER_RULE_FILES:
+                    self._add(texts, row, self._home / row.path)
             for root in self._folders.roots:
                 for row in RULE_FILES:
                     self._add(texts, row, root / row.path)
@@ -131,8 +132,9 @@ class ContextFiles(Feature):
 
     def _place_of(self, word: str, importer: Path) -> Path:
         """Return the path that an import names, relative to its file or below `~`."""
-        is_below_home = word.startswith("~/") and self._home is not None
-        return self._home / word[2:] if is_below_home else importer.parent / word
+        if word.startswith("~/") and self._home is not None:
+            return self._home / word[2:]
+        return importer.parent / word
 
     def _importable(self, path: Path, importer: Path) -> Path:
         """Return the real path of an import. Raises `ToolError` if it must not be read."""
@@ -177,8 +179,9 @@ class ContextFiles(Feature):
     def _name(self, path: Path) -> str:
         if self._folders.contains(path):
             return self._folders.name(path)
-        is_of_user = self._home is not None and path.is_relative_to(self._home)
-        return printable(Path("~") / path.relative_to(self._home) if is_of_user else path)
+        if self._home is not None and path.is_relative_to(self._home):
+            return printable(Path("~") / path.relative_to(self._home))
+        return printable(path)
 
     def _read(self, path: Path) -> str | None:
         with suppress(ToolError):
