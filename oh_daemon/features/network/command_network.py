@@ -10,7 +10,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -115,10 +115,20 @@ class OverlayNetwork:
         forward = self._forwards.get(port)
         return f"{_LOOPBACK}:{forward[1]}" if forward else None
 
-    def take_refused(self, shells: Shells) -> str | None:
-        """Return a line about the hosts that were refused to these shells since the last call."""
+    def take_refused(self, shells: Shells, terminal_id: str, *, has_ended: bool) -> str | None:
+        """Return a line about the hosts that were refused to a terminal since the last call."""
         consent = self.members.get(shells)
-        return consent.take_refused() if consent else None
+        return consent.take_refused(terminal_id, has_ended=has_ended) if consent else None
+
+    def take_waited(self, shells: Shells, terminal_id: str) -> Mapping[str, float]:
+        """Return the seconds that the user took for each answer about a terminal's command."""
+        consent = self.members.get(shells)
+        return consent.take_waited(terminal_id) if consent else {}
+
+    def take_news(self, shells: Shells, terminal_id: str) -> str:
+        """Return lines about hosts and the jobs in all terminals but this one."""
+        consent = self.members.get(shells)
+        return consent.take_news(terminal_id) if consent else ""
 
     def settle(self, shells: Shells, cancel: CancelToken) -> str | None:
         """Wait until the user has answered about hosts, though a program may have given up.
@@ -155,11 +165,11 @@ class OverlayNetwork:
         self._show(frozenset())
 
     async def _decide(self, host: Host, reach: Reach) -> str | None:
-        consent = self._consent()
+        consent, jobs = self._consent()
         if consent is None:
             return "the conversation has ended"
         try:
-            verdict = await asyncio.to_thread(consent.settle, host, reach)
+            verdict = await asyncio.to_thread(consent.settle, host, reach, jobs)
             if not isinstance(verdict, HostQuestion):
                 return verdict
             with suppress(DaemonError):
@@ -169,12 +179,14 @@ class OverlayNetwork:
         except DaemonError as exc:
             return str(exc)
 
-    def _consent(self) -> HostConsent | None:
-        """Return who must be asked: a program does not say whose it is."""
+    def _consent(self) -> tuple[HostConsent | None, Collection[str]]:
+        """Return who must be asked, and its jobs: a program does not say whose it is."""
         members = [*self.members.items()]
-        busy = [consent for shells, consent in members if shells.is_busy]
-        browsing = [consent for _, consent in members if consent.has_call]
-        return next(iter((*busy, *browsing, *(consent for _, consent in members))), None)
+        busy = [member for member in members if member[0].is_busy]
+        browsing = [member for member in members if member[1].has_call]
+        with_jobs = [member for member in members if member[0].job_names]
+        shells, consent = next(iter((*busy, *browsing, *with_jobs, *members)), (None, None))
+        return consent, shells.job_names if shells else ()
 
     async def _begin_watch(self) -> None:
         if self._watch is None or self._watch.done():

@@ -6,7 +6,7 @@ hold up the worker: only the connection waits, and the command with it. Safe fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -32,12 +32,16 @@ _REJECTED = "the user does not allow it"
 _UNANSWERED = "the user was asked and did not answer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HostQuestion:
     """A question that the user has not answered yet."""
 
     subject: HostSubject
     answer: Future[plain.ApprovalResolved]
+    terminal_id: str
+    """The terminal of the command that connects; "" for the browser."""
+    start_s: float
+    """When it was asked, on the clock of the journal."""
 
     @property
     def host(self) -> str:
@@ -69,7 +73,12 @@ class HostConsent:
         self._questions: dict[str, HostQuestion] = {}
         self._rejections: set[tuple[str, str | None]] = set()
         """What the user did not allow, each with the turn."""
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[str, dict[str, str]] = {}
+        """Why hosts were refused since they were reported, by terminal and host."""
+        self._waited_s: dict[str, dict[str, float]] = {}
+        """The seconds that answers took since they were reported, by terminal and host."""
+        self._ended_questions: set[HostQuestion] = set()
+        """Those whose command has ended and was reported before the user answered."""
 
     @property
     def is_asking(self) -> bool:
@@ -95,25 +104,63 @@ class HostConsent:
         hosts = (parse_host(each) for each in self._hosts() if PLACE.fullmatch(each))
         return [host for host in hosts if host.is_service]
 
-    def take_refused(self) -> str | None:
-        """Return a line for the model about the hosts that were refused since the last call."""
-        refusals, self._refusals = self._refusals, {}
-        if not refusals:
-            return None
-        reasons = "; ".join(f"{host}: {why}" for host, why in refusals.items())
-        return f"[no connection to {reasons}]"
+    def take_waited(self, terminal_id: str) -> Mapping[str, float]:
+        """Return the seconds that the user took for each answer about a terminal's command."""
+        return self._waited_s.pop(terminal_id, {})
 
-    def settle(self, host: Host, reach: Reach) -> str | HostQuestion | None:
-        """Return None if programs may connect, why not, or what the user is being asked."""
-        verdict = self._settled_verdict(host, reach)
+    def take_refused(self, terminal_id: str = "", *, has_ended: bool = False) -> str | None:
+        """Return a line for the model about hosts that were refused to a terminal's command.
+
+        `has_ended` is whether that command has ended, so that an answer comes too late for it.
+        """
+        refusals = self._refusals.pop(terminal_id, {})
+        for question in self.questions if has_ended else ():
+            if question.terminal_id == terminal_id:
+                self._ended_questions.add(question)
+                refusals[question.host] = _UNANSWERED
+        return f"[{_refusal_text(refusals)}]" if refusals else None
+
+    def take_news(self, terminal_id: str) -> str:
+        """Return lines about questions and refusals of jobs in all terminals but this one."""
+        state = self._journal.state
+        open_items = map(state.item, state.open_items)
+        # A command in front gets its lines with its own result.
+        others = {"", terminal_id, *(_terminal_of(item) for item in open_items if _is_cause(item))}
+        rows = [
+            f"[{question.terminal_id} waits for the user's answer about {question.host}]"
+            for question in self.questions
+            if question.terminal_id not in others
+        ]
+        rows += [
+            f"[{name}: {_refusal_text(self._refusals.pop(name))}]"
+            for name in self._refusals.keys() - others
+        ]
+        return "\n".join(rows)
+
+    def settle(
+        self, host: Host, reach: Reach, jobs: Collection[str] = ()
+    ) -> str | HostQuestion | None:
+        """Return None if programs may connect, why not, or what the user is being asked.
+
+        `jobs` are the terminals in which commands run in the background.
+        """
+        cause = _cause_in(self._journal.state, jobs)
+        verdict = self._settled_verdict(host, reach, cause)
         if isinstance(verdict, str):
-            self._refusals[str(host)] = verdict
+            self._refuse(_terminal_of(cause), host, verdict)
         return verdict
+
+    def _refuse(self, terminal_id: str, host: Host, why: str) -> None:
+        self._refusals.setdefault(terminal_id, {})[str(host)] = why
 
     def take(
         self, host: Host, question: HostQuestion, answer: plain.ApprovalResolved | None
     ) -> str | None:
         """Keep an answer, None if there will be none; return why programs may not connect."""
+        was_reported = question in self._ended_questions
+        self._ended_questions.discard(question)
+        waited_s = self._waited_s.setdefault(question.terminal_id, {})
+        waited_s[str(host)] = self._journal.clock.monotonic() - question.start_s
         decision = answer["decision"] if answer else None
         if decision is not None and decision["effect"] == "allow":
             if decision["scope"] in {"folder", "user"}:
@@ -124,10 +171,13 @@ class HostConsent:
             self._rejections.add((key_of(question.subject), self._journal.state.turn_id))
         feedback = answer.get("feedback") if answer else None
         why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {feedback}" if feedback else "")
-        self._refusals[str(host)] = why
+        if not was_reported:
+            self._refuse(question.terminal_id, host, why)
         return why
 
-    def _settled_verdict(self, host: Host, reach: Reach) -> str | HostQuestion | None:
+    def _settled_verdict(
+        self, host: Host, reach: Reach, cause: plain.ToolItem | None
+    ) -> str | HostQuestion | None:
         subject = self._subject(host, reach)
         if reach == "local" and not host.is_address:
             return _LOCAL
@@ -137,7 +187,7 @@ class HostConsent:
             return _LOCAL
         if never_asks(self._journal.state.options_now) or not self._policy.can_ask():
             return UNASKED
-        return self._ask(subject, host)
+        return self._ask(subject, host, cause)
 
     def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
         hosts, state = self._hosts(), self._journal.state
@@ -157,14 +207,15 @@ class HostConsent:
         is_private = True if reach == "private" else None
         return HostSubject(host=host.name, port=host.port, is_private=is_private)
 
-    def _ask(self, subject: HostSubject, host: Host) -> HostQuestion | str:
+    def _ask(
+        self, subject: HostSubject, host: Host, cause: plain.ToolItem | None
+    ) -> HostQuestion | str:
         journal = self._journal
         key = key_of(subject)
         with journal.condition:
             if key in self._questions:
                 return self._questions[key]
             state = journal.state
-            cause = _cause_in(state)
             if state.turn is None or cause is None or journal.is_closing:
                 return _NO_TURN
             if (key, state.turn_id) in self._rejections:
@@ -172,7 +223,9 @@ class HostConsent:
             approval = self._approval(subject, host, cause)
             journal.append(e.ApprovalRequested(approval=approval))
             answer = journal.await_record(_answer_to(approval.id))
-            question = self._questions[key] = HostQuestion(subject, answer)
+            question = self._questions[key] = HostQuestion(
+                subject, answer, _terminal_of(cause), journal.clock.monotonic()
+            )
             answer.add_done_callback(lambda _: self._questions.pop(key))
         journal.log.sync()
         return question
@@ -190,11 +243,20 @@ class HostConsent:
         return new_approval(state, now, cause["id"], intent, options)
 
 
-def _cause_in(state: State) -> plain.ToolItem | None:
-    """Return the command or browser call that runs, else the last, which may go on behind it."""
+def _cause_in(state: State, jobs: Collection[str] = ()) -> plain.ToolItem | None:
+    """Return the command or browser call that runs; else the last of the jobs, else the last."""
     calls = [item for item in reversed(state.items) if _is_cause(item)]
     running_calls = [call for call in calls if call["status"] == "running"]
-    return next(iter((*running_calls, *calls)), None)
+    in_background = [call for call in calls if _terminal_of(call) in jobs]
+    return next(iter((*running_calls, *in_background, *calls)), None)
+
+
+def _refusal_text(refusals: Mapping[str, str]) -> str:
+    return f"no connection to {'; '.join(f'{host}: {why}' for host, why in refusals.items())}"
+
+
+def _terminal_of(item: plain.ToolItem | None) -> str:
+    return item.get("terminalId", "") if item is not None else ""
 
 
 def _is_cause(item: plain.Item) -> TypeGuard[plain.CommandItem | plain.ToolCallItem]:

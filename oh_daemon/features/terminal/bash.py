@@ -74,7 +74,7 @@ class Bash:
         argv, self.cwd, self._scratch = prepare_bash(place), cwd, place.spool
         self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
-        self._screen, self._is_sandboxed = screen, is_held
+        self._screen, self._is_held = screen, is_held
         self.on_job_end: Callable[[], object] = bool
         self._note = self._late = ""
         self._on_output, self._n_live_left = ignore, 0
@@ -243,7 +243,7 @@ class Bash:
                 runs = command.exit_code is None and not cancel.is_cancelled
                 if runs and (left_s := deadline - time.monotonic()) > 0:
                     self._condition.wait(min(left_s, pause_s))
-            deadline = time.monotonic() + timeout_s if self._is_sandboxed() else deadline
+            deadline = time.monotonic() + timeout_s if self._is_held() else deadline
             if command.exit_code is not None:
                 return "done"
             if cancel.is_cancelled or time.monotonic() >= deadline:

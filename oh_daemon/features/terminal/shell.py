@@ -228,18 +228,23 @@ class Shells:
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for a command in front in one of the shells in the sandbox."""
-        return any(not command.is_job for command in self._running_commands())
+        return any(not command.is_job for _, command in self._running_commands())
 
     @property
     def jobs(self) -> frozenset[bytes]:
         """The marks of the commands in the sandbox that run in the background."""
-        return frozenset(command.mark for command in self._running_commands() if command.is_job)
+        return frozenset(job.mark for _, job in self._running_commands() if job.is_job)
 
-    def _running_commands(self) -> Iterator[ShellCommand]:
+    @property
+    def job_names(self) -> frozenset[str]:
+        """The names of the shells in the sandbox with a command that runs in the background."""
+        return frozenset(name for name, job in self._running_commands() if job.is_job)
+
+    def _running_commands(self) -> Iterator[tuple[str, ShellCommand]]:
         for name, shell in list(self._shells.items()):
             command = shell.last
             if name not in self._outside and shell.is_running and command is not None:
-                yield command
+                yield name, command
 
     @property
     def is_running(self) -> bool:

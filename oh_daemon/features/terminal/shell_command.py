@@ -63,6 +63,8 @@ class CommandOutcome:
     """What happened to the shell, for the model."""
     late: str = ""
     """What background jobs wrote after the end of the previous command."""
+    waited_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How long the command waited for the user's answer about each host, since the last call."""
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -148,8 +148,16 @@ class CommandNetwork(Protocol):
         """See what commands listen on."""
         ...
 
-    def take_refused(self, shells: Shells) -> str | None:
-        """Return a line about the hosts that were refused since the last call."""
+    def take_refused(self, shells: Shells, terminal_id: str, *, has_ended: bool) -> str | None:
+        """Return a line about the hosts that were refused to the command of a terminal."""
+        ...
+
+    def take_waited(self, shells: Shells, terminal_id: str) -> Mapping[str, float]:
+        """Return the seconds that the user took for each answer about a terminal's command."""
+        ...
+
+    def take_news(self, shells: Shells, terminal_id: str) -> str:
+        """Return lines about hosts and the jobs in all terminals but this one."""
         ...
 
 
@@ -225,6 +233,8 @@ class TerminalTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         terminal_id, command = self._terminal_id(args), args["command"]
+        # A question about a host knows its command by the terminal in the log.
+        logged_id = terminal_id
         is_background, is_input = bool(args.get("background")), bool(args.get("is_input"))
         timeout_s = args.get(
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
@@ -237,7 +247,7 @@ class TerminalTool:
             terminal_id, shell = self._shells.open_apart(terminal_id)
             command_outcome = None
         else:
-            command_outcome = self._shells.take_ended(terminal_id)
+            command_outcome = self._take_ended(terminal_id)
             shell = self._shell(args, terminal_id)
         if is_input and command_outcome is not None:
             return self._result(command_outcome, terminal_id, _NOT_TYPED if command else None)
@@ -252,16 +262,28 @@ class TerminalTool:
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
-        if self._network is not None:
-            self._network.look()
-            refusals = self._network.take_refused(self._shells)
-            outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refusals))))
+        outcome = self._with_hosts(outcome, logged_id)
         result = self._result(outcome, terminal_id, note, is_look=is_input)
         if unsaved_note is None:
             return result
         return replace(
             result, content=(for_model(self._masker.mask(unsaved_note)), *result.content)
         )
+
+    def _take_ended(self, terminal_id: str) -> CommandOutcome | None:
+        outcome = self._shells.take_ended(terminal_id)
+        return outcome and self._with_hosts(outcome, terminal_id)
+
+    def _with_hosts(self, outcome: CommandOutcome, terminal_id: str) -> CommandOutcome:
+        """Return the outcome with the hosts that were refused to it, or for which it waited."""
+        if self._network is None:
+            return outcome
+        self._network.look()
+        has_ended = outcome.state == "done"
+        refusals = self._network.take_refused(self._shells, terminal_id, has_ended=has_ended)
+        note = "\n".join(filter(None, (outcome.note, refusals)))
+        waited_s = self._network.take_waited(self._shells, terminal_id)
+        return replace(outcome, note=note, waited_s=waited_s)
 
     def _is_apart(self, args: Json) -> bool:
         """Whether the command gets a secret, where commands run that nobody approved."""
@@ -365,6 +387,7 @@ class TerminalTool:
         for_model_only = (
             self._hint(outcome),
             self._shells.take_news(),
+            self._network.take_news(self._shells, terminal_id) if self._network else "",
             _next(outcome, terminal_id),
         )
         shown_text, texts = (
@@ -401,6 +424,12 @@ def _state(outcome: CommandOutcome) -> str:
             return ""
         case "waitingForInput":
             return f"[waiting for input after {time}]"
+        case "running" if outcome.waited_s:
+            waits = "; ".join(
+                f"it waited {seconds:.1f} s of them for the user's answer about {host}"
+                for host, seconds in outcome.waited_s.items()
+            )
+            return f"[still running after {time}; {waits}]"
         case "running":
             return f"[still running after {time}]"
 

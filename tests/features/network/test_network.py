@@ -1,6 +1,7 @@
 """What commands in a sandbox reach: hosts by the proxy, services and ports as they are allowed."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from network_hosts import host
 from raw_client import RawClient
 from world import World, content_of, items
 
+from oh_daemon.conformance.rpc_process import NoAnswer
 from oh_daemon.conversations.host_policy import PUBLIC
 
 VIEW = {"sandbox": "overlay"}
@@ -114,6 +116,66 @@ def test_a_host_that_the_user_rejects_is_refused_once_for_the_turn_with_his_word
     )
     assert len(approvals(client)) == 1
     assert "[no connection to one.test: the user does not allow it" in content
+
+
+@pytest.mark.parametrize(
+    ("option", "ending"),
+    [
+        ("allow-once", "this is one.test\n"),
+        ("reject", "[no connection to one.test: the user does not allow it]"),
+    ],
+)
+def test_question_about_a_job_is_reported_as_the_jobs(
+    world: World, option: str, ending: str
+) -> None:
+    """The job connects between commands; the agent's own question keeps the model from going on."""
+    with one_host(world):
+        job = {"terminal_id": "web"}
+        get = "sleep 2; curl -sS http://one.test/a; sleep 60"
+        world.script(
+            call("terminal", command=get, background=True, timeout_s=0, **job),
+            call("terminal", command="echo last"),
+            call("ask", question="Which port?"),
+            call("terminal", command="echo other"),
+            call("terminal", command="", is_input=True, timeout_s=1, **job),
+            call("terminal", command="echo next"),
+            say("Done."),
+        )
+        client = world.daemon(settings=VIEW, features={"inputRequests": True})
+        client.answer("input/request", keep_waiting)
+        world.start(client, options=ASKS)
+        question = client.wait_for_event("input.requested")["event"]["input"]
+        approval = wait_for_host_approval(client)
+        assert "curl" in approval["reason"]
+        client.request("input/respond", {"inputId": question["id"], "action": "cancel"})
+        client.wait_for(lambda _message: len(items(client, "command")) == 3)
+        answer(client, approval, option)
+        world.turn(client)
+    first, last, other, polled, later = (content_of(item) for item in items(client, "command"))
+    assert "[web waits for the user's answer about one.test]\n" in other
+    assert ending in polled
+    assert re.search(r"\[still running after .* s; it waited .* s of them for the user's", polled)
+    assert "one.test" not in f"{first}{last}{later}"
+    assert len(approvals(client)) == 1
+
+
+def keep_waiting(_params: Json) -> None:
+    raise NoAnswer
+
+
+def test_question_that_comes_too_late_is_reported_with_its_own_command(world: World) -> None:
+    with one_host(world):
+        world.script(
+            call("terminal", command="curl -sS --max-time 1 http://one.test/a"),
+            call("terminal", command="echo next"),
+            say("Done."),
+        )
+        client = world.daemon(settings=VIEW)
+        world.start(client, options=ASKS)
+        world.turn(client)
+    first, later = (content_of(item) for item in items(client, "command"))
+    assert "[no connection to one.test: the user was asked and did not answer]" in first
+    assert "one.test" not in later
 
 
 def test_an_interrupt_withdraws_the_question_about_a_host_and_ends_the_command(
