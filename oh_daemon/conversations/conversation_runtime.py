@@ -35,7 +35,7 @@ from oh_daemon.features.review.file_history import with_texts
 from oh_daemon.features.risk.rating import Rating, rate_command
 from oh_daemon.features.sandbox import landlock
 from oh_daemon.features.sandbox.levels import Sandbox
-from oh_daemon.features.search.search import search_tools
+from oh_daemon.features.search.search import WordSearch, search_tools
 from oh_daemon.features.skills.skills import SkillFolders, Skills
 from oh_daemon.features.terminal.command_output import OutputText
 from oh_daemon.features.terminal.ended_jobs import EndedJobs
@@ -316,7 +316,8 @@ class ConversationRuntime:
         if servers is not None:
             tools += language_tools(documents, servers)
         if servers is not None and servers.can_look_up:
-            tools.append(RenameTool(documents, servers, self._cancel, watch))
+            find_word = WordSearch(documents, folders, self._finder)
+            tools.append(RenameTool(documents, servers, self._cancel, find_word, watch))
         return tools
 
     def _watch(self, context: ConversationContext) -> Watch:

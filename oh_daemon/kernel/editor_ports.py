@@ -128,6 +128,15 @@ class Offsets(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """Diagnostics of the language servers, by URI."""
+
+    items: Sequence[tuple[str, Sequence[Diagnostic]]]
+    loading: tuple[str, ...] = ()
+    """Names of servers with work in progress, which may not know the whole project yet."""
+
+
 class LanguageServers(Protocol):
     """The language servers of the user's editor, which see the texts that it shows. Calls block."""
 
@@ -148,8 +157,8 @@ class LanguageServers(Protocol):
         min_severity: int,
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
-    ) -> Sequence[tuple[str, Sequence[Diagnostic]]]:
-        """Return what the servers report, by URI. Raises `ToolError`."""
+    ) -> ServerReport:
+        """Return what the servers report about these files, or all. Raises `ToolError`."""
         ...
 
     def look_up(

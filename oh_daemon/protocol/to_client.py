@@ -138,6 +138,8 @@ class DocumentDiagnostics(Contract):
 class DiagnosticsResult(Contract):
     items: tuple[DocumentDiagnostics, ...]
     """One for each document."""
+    loading: tuple[str, ...] | None = None
+    """Names of servers with work in progress (LSP's `$/progress`), whose reports may be partial."""
 
 
 class LanguageRequestParams(Contract):

@@ -22,6 +22,8 @@ class LanguageServer:
         self._project = world.project
         self._editor = editor
         self.requests: list[Json] = []
+        self.loading: list[str] = []
+        """Names of servers that report work in progress."""
         self.answers: dict[str, Callable[[Json], Any]] = {
             "textDocument/definition": self._definition,
             "textDocument/references": lambda p: list(self._places(self._word_at(p))),
@@ -41,9 +43,8 @@ class LanguageServer:
         self.requests.append(params)
         texts_known = self.texts()
         uris = params.get("uris", texts_known)
-        return {
-            "items": [{"uri": uri, "diagnostics": self._problems(texts_known[uri])} for uri in uris]
-        }
+        items = [{"uri": uri, "diagnostics": self._problems(texts_known[uri])} for uri in uris]
+        return {"items": items, **({"loading": self.loading} if self.loading else {})}
 
     def _problems(self, text: str) -> list[Json]:
         severities = {"oops": 1, "hmm": 2, "meh": 4}

@@ -798,6 +798,7 @@ export interface SaveDocumentResult {
 
 export interface DiagnosticsResult {
   items: readonly DocumentDiagnostics[];
+  loading?: readonly string[];
 }
 
 export interface DocumentDiagnostics {

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.edit.file_changes import FileChanges, Step
-from oh_daemon.features.language.language import CodePlaces, Watch, unwatched
+from oh_daemon.features.language.language import (
+    CodePlaces,
+    Watch,
+    last_part,
+    limit_names,
+    loading_notes,
+    unwatched,
+)
 from oh_daemon.kernel.editor_ports import LanguageServers, TextEdit
-from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec, for_model
 from oh_daemon.kernel.tool_schemas import LINE, PATH, TEXT, takes
 from oh_daemon.protocol.errors import StaleDocumentError, ToolError
 from oh_daemon.protocol.language_servers import RangeEdit, WorkspaceEdit, parse_answer
@@ -23,6 +32,9 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite
 from oh_daemon.workspace.paths import printable
 from oh_daemon.workspace.text_changes import apply_edits, with_newlines
+
+FindWord = Callable[[str, CancelToken], Sequence[tuple[str, int]]]
+"""Return the names of files with a whole word, each with the number of lines."""
 
 _MAX_FILES = 500
 _MAX_PLANS = 8
@@ -45,9 +57,11 @@ class RenameTool:
         documents: Documents,
         servers: LanguageServers,
         cancel: Callable[[], CancelToken],
+        find_word: FindWord,
         watch: Watch = unwatched,
     ) -> None:
         """`cancel` returns the turn's token, since planning has to ask the client as well."""
+        self._find_word = find_word
         self._documents = documents
         self._folders = documents.folders
         self._servers = servers
@@ -65,7 +79,26 @@ class RenameTool:
         steps = self._planned_steps(args)
         if steps is None:
             raise StaleDocumentError("a file changed just now, so nothing was renamed; try again")
-        return self._changes.make(f"rename {printable(args['symbol'])}", steps, args, context)
+        result = self._changes.make(f"rename {printable(args['symbol'])}", steps, args, context)
+        if result.is_error:
+            return result
+        notes = [*self._leftovers(args, context.cancel)]
+        notes += loading_notes(
+            self._servers, self._folders.as_opened(steps[0].path), context.cancel
+        )
+        return replace(result, content=(*result.content, *map(for_model, notes)))
+
+    def _leftovers(self, args: Json, cancel: CancelToken) -> Iterator[str]:
+        """Yield where the old name still is: a server may know a part of the project only."""
+        old = last_part(args["symbol"])
+        # The files are changed, whatever becomes of this search.
+        with suppress(ToolError, Cancelled):
+            files = self._find_word(old, cancel)
+            places = [f"{name} ({n} line{'' if n == 1 else 's'})" for name, n in files]
+            if places:
+                what = "other names, texts, or uses that the server does not know"
+                names = ", ".join(limit_names(places))
+                yield f"[{printable(old)!r} still stands in {names}: {what}]"
 
     def _planned_steps(self, args: Json) -> Sequence[Step] | None:
         """Return what this call would change, as planned before, unless a text changed since."""

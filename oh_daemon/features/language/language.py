@@ -16,7 +16,7 @@ from typing import Any
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.search.search import SearchTool, spec
-from oh_daemon.kernel.editor_ports import LanguageServers
+from oh_daemon.kernel.editor_ports import LanguageServers, ServerReport
 from oh_daemon.kernel.ports import Json, ToolContext
 from oh_daemon.kernel.tool_schemas import LINE, PATH, TEXT, takes
 from oh_daemon.protocol.base import Range
@@ -111,7 +111,7 @@ def offset_of(text: str, symbol: str, line: int | None) -> int:
     word = rf"(?<!\w){re.escape(symbol)}(?!\w)"
     matches = list(re.finditer(word, text)) or list(re.finditer(re.escape(symbol), text))
     starts = _starts(text)
-    last = len(symbol) - len(re.split(r"\W+(?=\w)", symbol)[-1])
+    last = len(symbol) - len(last_part(symbol))
     by_line: dict[int, int] = {}
     for match in matches:
         by_line.setdefault(bisect_right(starts, match.start()), match.start() + last)
@@ -125,12 +125,18 @@ def offset_of(text: str, symbol: str, line: int | None) -> int:
     return by_line[line]
 
 
+def last_part(symbol: str) -> str:
+    """Return the last part of a dotted name: "save" of "Book.save"."""
+    return re.split(r"\W+(?=\w)", symbol)[-1]
+
+
 def _starts(text: str) -> list[int]:
     """Return the offset of each line, as LSP counts lines."""
     return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
 
 
 _MAX_ROWS = 100
+_MAX_NAMES = 20
 _MAX_SYMBOLS = 300
 _MAX_HOVER_BYTES = 8 << 10
 _MAX_MESSAGE_CHARS = 600
@@ -205,23 +211,37 @@ class Problems:
         is_file = base is not None and not base.is_dir()
         paths = [self._folders.as_opened(base)] if base and is_file else None
         report = self._servers.diagnostics(paths, min_severity=least, cancel=context.cancel)
+        notes = [*self._scope_notes(base), *_loading_notes(report)]
         places = CodePlaces(self._documents, self._servers)
         n_by_severity: Counter[str] = Counter()
         rows: list[str] = []
-        for uri, diagnostics in report:
+        for uri, diagnostics in report.items:
             path = places.path(uri)
             if path is None or (base is not None and not path.is_relative_to(base)):
                 continue
             n_by_severity.update(_severity(each) for each in diagnostics)
             rows += self.render(places, uri, diagnostics)
         if not rows:
-            return f"The editor shows nothing of severity {_SEVERITIES[least - 1]} or above there."
+            where = f"in {self._folders.name(base)}" if base else "in the open folders"
+            nothing = f"nothing of severity {_SEVERITIES[least - 1]} or above"
+            return "\n".join([f"The editor shows {nothing} {where}.", *notes])
         counts = [
             f"{n} {each}{'s' if n > 1 else ''}"
             for each in _SEVERITIES
             if (n := n_by_severity[each])
         ]
-        return "\n".join([", ".join(counts), *limit_rows(rows, _MAX_ROWS)])
+        return "\n".join([", ".join(counts), *limit_rows(rows, _MAX_ROWS), *notes])
+
+    def _scope_notes(self, base: Path | None) -> Iterator[str]:
+        """Yield which of the files below `base` the servers have certainly looked at."""
+        paths = sorted(self._documents.open_texts())
+        names = [self._folders.name(p) for p in paths if base is None or p.is_relative_to(base)]
+        if base is not None and not base.is_dir():
+            if not names:
+                yield "[it is not open in the editor, whose servers may not have looked at it]"
+            return
+        files = ", ".join(limit_names(names)) or "none of them"
+        yield f"[open in the editor: {files}; its servers may know nothing of other files]"
 
     def watch(self, paths: Iterable[Path], cancel: CancelToken) -> Callable[[], str]:
         """Note what is reported for open documents; the returned function renders what is new.
@@ -252,7 +272,7 @@ class Problems:
         try:
             return self._servers.diagnostics(
                 paths, min_severity=_WARNING, timeout_s=_WATCH_S, cancel=cancel
-            )
+            ).items
         except (ToolError, Cancelled):
             return None  # A failure here must not hide the result of the edit itself.
 
@@ -312,10 +332,16 @@ class _Lookup:
     def _locations(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
         answer: _Locations = self._ask(args, places, _Locations, cancel)
         locations = answer if isinstance(answer, tuple) else (answer,) if answer else ()
-        rows = dict.fromkeys(places.render(*_target(each)) for each in locations)
+        rows = [*dict.fromkeys(places.render(*_target(each)) for each in locations)]
         if not rows:
-            return f"No {args['operation']} of {args['symbol']!r} is known to the language servers."
-        return "\n".join(limit_rows(list(rows), _MAX_ROWS))
+            rows = [
+                f"No {args['operation']} of {args['symbol']!r} is known to the language servers."
+            ]
+        path = places.find(args)[0]
+        notes = (
+            loading_notes(self._servers, path, cancel) if args["operation"] == "references" else ()
+        )
+        return "\n".join([*limit_rows(rows, _MAX_ROWS), *notes])
 
     def _hover(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
         hover: Hover | None = self._ask(args, places, Hover | None, cancel)
@@ -371,6 +397,30 @@ def _outline(
         yield f"{places.name(symbol.location.uri)}:{line} {what}"
     for child in symbol.children:
         yield from _outline(child, places, is_one_file=is_one_file, indent=indent + "  ")
+
+
+def loading_notes(servers: LanguageServers, about: Path, cancel: CancelToken) -> list[str]:
+    """Return a line for the model if servers still load the project that a file belongs to."""
+    if servers.can_report:
+        # The client says so with the diagnostics of a file only.
+        with suppress(ToolError, Cancelled):
+            report = servers.diagnostics([about], min_severity=1, timeout_s=_WATCH_S, cancel=cancel)
+            return _loading_notes(report)
+    return []
+
+
+def _loading_notes(report: ServerReport) -> list[str]:
+    if not report.loading:
+        return []
+    verb = "is" if len(report.loading) == 1 else "are"
+    names = ", ".join(map(printable, limit_names(report.loading)))
+    return [f"[{names} {verb} still loading the project and may not know all of it]"]
+
+
+def limit_names(names: Sequence[str]) -> list[str]:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MAX_NAMES
+    return [*names[:_MAX_NAMES], *([f"{more:,} more"] if more > 0 else [])]
 
 
 def limit_rows(rows: Sequence[str], limit: int) -> list[str]:

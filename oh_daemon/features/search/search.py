@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -92,6 +93,23 @@ def search_tools(
 
 
 @dataclass(frozen=True, slots=True)
+class WordSearch:
+    """Finds a name in all files that `grep` searches."""
+
+    documents: Documents
+    folders: Folders
+    spawner: Spawner
+
+    def __call__(self, word: str, cancel: CancelToken) -> list[tuple[str, int]]:
+        """Return the files that have it as a whole word, each with the number of lines.
+
+        Raises `ToolError` and `Cancelled`.
+        """
+        search = _Search(self.documents, self.folders, self.spawner)
+        return search.count_word(word, cancel)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchTool:
     """A read-only tool whose answer is a text."""
 
@@ -152,6 +170,14 @@ class _Search:
         return _render(
             head, blocks, (*_cut_note(limit, n_found, unit), *_gaps(result, len(files)), *notes)
         )
+
+    def count_word(self, word: str, cancel: CancelToken) -> list[tuple[str, int]]:
+        """Return the names of files with this whole word, and in how many lines it is."""
+        unsaved_texts = dict(self._documents.unsaved_texts())
+        files, _ = self._files({}, "**", unsaved_texts, cancel)
+        args = {"pattern": rf"(?<!\w){re.escape(word)}(?!\w)", "mode": "count"}
+        hits = self._matches(args, files, unsaved_texts, cancel)["files"]
+        return [(self._name(Path(hit["path"])), hit["count"]) for hit in hits]
 
     def glob(self, args: Json, context: ToolContext) -> str:
         unsaved_texts = dict(self._documents.unsaved_texts())

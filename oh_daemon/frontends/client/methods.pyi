@@ -477,6 +477,7 @@ class SaveDocumentResult(TypedDict):
 
 class DiagnosticsResult(TypedDict):
     items: list[DocumentDiagnostics]
+    loading: NotRequired[list[str]]
 
 class DocumentDiagnostics(TypedDict):
     uri: str

@@ -26,13 +26,14 @@ from oh_daemon.kernel.editor_ports import (
     EditOutcome,
     Offsets,
     OpenDocument,
+    ServerReport,
     TextEdit,
 )
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.base import Contract, Range, parse_strictly
 from oh_daemon.protocol.daemon_messages import ContextChangedParams, ShownSelection
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.protocol.language_servers import Diagnostic, parse_answer
+from oh_daemon.protocol.language_servers import parse_answer
 from oh_daemon.protocol.to_client import (
     DiagnosticsResult,
     LanguageRequestResult,
@@ -233,17 +234,18 @@ class ClientServers:
         min_severity: int,
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
-    ) -> list[tuple[str, tuple[Diagnostic, ...]]]:
+    ) -> ServerReport:
         """Ask for diagnostics; drop what the client sends beyond what was asked for."""
         params: Json = {"minSeverity": min_severity}
         if paths is not None:
             params["uris"] = [self._synced_documents.uri_of(path) for path in paths]
         answer = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
-        return [
+        items = [
             (item.uri, tuple(d for d in item.diagnostics if (d.severity or 1) <= min_severity))
             for item in answer.items
             if paths is None or item.uri in params["uris"]
         ]
+        return ServerReport(items, answer.loading or ())
 
     def look_up(
         self,

@@ -19,12 +19,12 @@ from oh_daemon.kernel.editor_ports import (
     LanguageServers,
     Offsets,
     OpenDocument,
+    ServerReport,
     TextEdit,
 )
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.protocol.language_servers import Diagnostic
 from oh_daemon.workspace.files import sha256_of
 
 
@@ -160,7 +160,7 @@ class SharedLanguageServers:
         min_severity: int,
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
-    ) -> Sequence[tuple[str, Sequence[Diagnostic]]]:
+    ) -> ServerReport:
         able = _first(each for each in self._servers() if each.can_report)
         return able.diagnostics(
             paths, min_severity=min_severity, timeout_s=timeout_s, cancel=cancel

@@ -19,6 +19,9 @@ vim.cmd("bwipeout!")
 """
 
 
+_LOADING = "require('oh.language').loading_servers()"
+
+
 def _with_server(workspace: Workspace, **options: object) -> Neovim:
     """Start an editor whose user has set up a language server for Python."""
     editor = workspace.start(**options)
@@ -102,6 +105,12 @@ def test_diagnostics_are_those_of_the_text_after_the_edit(workspace: Workspace) 
     editor.command("Oh break it")
     editor.wait_for_event("TurnFinished")
     assert "calc.py:3:12 error 'oops' is not defined" in workspace.prompts()
+
+    toy = "vim.lsp.get_clients({ name = 'toy' })[1]"
+    editor.lua(f"{toy}:notify('toy/beginIndexing', {{}})")
+    assert editor.wait(_LOADING) == ["toy"]
+    editor.lua(f"{toy}:notify('toy/endIndexing', {{}})")
+    editor.wait(f"{_LOADING} == nil")
 
     # An answer comes also when the user wipes the buffer meanwhile.
     editor.lua(_ASK_AND_WIPE)

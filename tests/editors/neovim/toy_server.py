@@ -4,6 +4,7 @@ It counts columns in UTF-16, knows every `def` of the open documents, and calls 
 """
 
 import re
+from typing import Any
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
@@ -45,6 +46,18 @@ def on_open(params: lsp.DidOpenTextDocumentParams) -> None:
 @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
 def on_change(params: lsp.DidChangeTextDocumentParams) -> None:
     _publish(params.text_document.uri)
+
+
+@server.feature("toy/beginIndexing")
+def begin_indexing(_params: Any) -> None:
+    token = "indexing"
+    server.work_done_progress.create(token)
+    server.work_done_progress.begin(token, lsp.WorkDoneProgressBegin("Indexing"))
+
+
+@server.feature("toy/endIndexing")
+def end_indexing(_params: Any) -> None:
+    server.work_done_progress.end("indexing", lsp.WorkDoneProgressEnd())
 
 
 def _places(pattern: str) -> list[tuple[str, lsp.Location]]:

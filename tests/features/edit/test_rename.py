@@ -93,6 +93,36 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
     assert project.texts() == (LOAD, "fetch(1)\n", TYPED, USES)
 
 
+def test_old_name_that_still_stands_is_reported(world: World) -> None:
+    """A server that still loads the project knows a part of its files only."""
+    project = Project(world)
+    (world.project / "docs").mkdir()
+    (world.project / "docs/api.md").write_text("`load` reads.\nSo does load(1), not reload.\n")
+    (world.project / ".env").write_text("load=1\n")
+    honest = project.server.answers["textDocument/rename"]
+
+    def partial(params: Json) -> Json:
+        changes = honest(params)["documentChanges"]
+        edits = [each for each in changes if "clean.py" not in each["textDocument"]["uri"]]
+        return {"documentChanges": edits}
+
+    project.server.answers["textDocument/rename"] = partial
+    project.server.loading = ["gopls", "typos"]
+    project.editor.type(project.clean, "x = load(2)\n")
+    [item] = project.run(RENAME)
+    assert project.buffer.text == TYPED.replace("load", "fetch")
+    assert content_of(item).endswith(
+        "['load' still stands in clean.py (1 line), docs/api.md (2 lines): other names, texts, or"
+        " uses that the server does not know]\n"
+        "[gopls, typos are still loading the project and may not know all of it]"
+    )
+
+
+def test_rename_of_all_uses_reports_nothing_more(world: World) -> None:
+    [item] = Project(world).run(RENAME)
+    assert "still stands" not in content_of(item)
+
+
 def test_when_one_file_cannot_be_changed_the_others_are_taken_back(world: World) -> None:
     project = Project(world)
     project.editor.habits = [lambda _buffer: None, refuse("readonly")]

@@ -74,10 +74,40 @@ def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
         "1 error",
         "src/uses.py:3:25 error 'oops' is not defined",
         "    in this file [Toy undefined]",
+        "[open in the editor: src/uses.py; its servers may know nothing of other files]",
     ]
-    assert "nothing of severity warning" in none
+    assert none.split("\n") == [
+        "The editor shows nothing of severity warning or above in load.py.",
+        "[it is not open in the editor, whose servers may not have looked at it]",
+    ]
     position = server.requests[0]["params"]["position"]
     assert position == {"line": 2, "character": {"utf-8": 20, "utf-16": 16, "utf-32": 14}[encoding]}
+
+
+@pytest.mark.parametrize(
+    ("path", "severity", "scope"),
+    [
+        (None, "warning", "in the open folders.\n[open in the editor: src/uses.py, z.py; "),
+        ("src", "error", "in src.\n[open in the editor: src/uses.py; "),
+        ("docs", "hint", "in docs.\n[open in the editor: none of them; "),
+        ("src/uses.py", "warning", "in src/uses.py."),
+        ("load.py", "warning", "in load.py.\n[it is not open in the editor"),
+    ],
+)
+def test_diagnostics_report_the_files_and_that_a_server_still_loads(
+    world: World, path: str | None, severity: str, scope: str
+) -> None:
+    editor, server = open_editor(world)
+    editor.type(world.project / "src/uses.py", "x = 1\n")
+    editor.open(python_file(world, "z.py", "x = 1\n"))
+    (world.project / "docs").mkdir()
+    args = {"severity": severity} if path is None else {"severity": severity, "path": path}
+    server.loading = ["gopls"]
+    [item] = run(world, editor, call("diagnostics", **args))
+    first = f"The editor shows nothing of severity {severity} or above {scope}"
+    assert content_of(item).startswith(first)
+    loading = "[gopls is still loading the project and may not know all of it]"
+    assert content_of(item).endswith(f"\n{loading}")
 
 
 def test_only_what_the_client_can_answer_is_offered(world: World) -> None:

@@ -160,7 +160,19 @@ function M.diagnostics(daemon, params)
     end, is_there and vim.diagnostic.get(buf, wanted) or {})
     table.insert(items, { uri = uri, diagnostics = found })
   end
-  return { items = items }
+  return { items = items, loading = M.loading_servers() }
+end
+
+--- The user's servers that report work in progress, such as indexing; nil if there are none.
+---@return string[]?
+function M.loading_servers()
+  local names = {}
+  for _, client in ipairs(vim.tbl_filter(is_users, vim.lsp.get_clients())) do
+    if next(client.progress.pending) ~= nil then
+      table.insert(names, client.name)
+    end
+  end
+  return names[1] and names or nil
 end
 
 --- The files that have diagnostics.

@@ -695,6 +695,7 @@
 
 ---@class (exact) oh.protocol.DiagnosticsResult
 ---@field items oh.protocol.DocumentDiagnostics[]
+---@field loading? string[]
 
 ---@class (exact) oh.protocol.DocumentDiagnostics
 ---@field uri string
