@@ -11,6 +11,9 @@ from typing import Literal
 
 _CLAUDE = "code.claude.com/docs/en/memory"
 _CODEX = "developers.openai.com/codex/guides/agents-md"
+_CURSOR = "cursor.com/docs/context/rules"
+_WINDSURF = "docs.windsurf.com/windsurf/cascade/memories"
+_CLINE = "docs.cline.bot/features/cline-rules"
 _COPILOT = "docs.github.com/en/copilot/how-tos/configure-custom-instructions"
 
 
@@ -38,9 +41,9 @@ RULE_FILES = (
     RuleFile("CLAUDE.local.md", "Claude Code", _CLAUDE, has_imports=True),
     RuleFile("GEMINI.md", "Gemini CLI", "geminicli.com/docs/cli/gemini-md", has_imports=True),
     RuleFile(".github/copilot-instructions.md", "GitHub Copilot", _COPILOT),
-    RuleFile(".cursorrules", "Cursor", "cursor.com/docs/context/rules"),
-    RuleFile(".windsurfrules", "Windsurf", "docs.windsurf.com/windsurf/cascade/memories"),
-    RuleFile(".clinerules", "Cline", "docs.cline.bot/features/cline-rules"),
+    RuleFile(".cursorrules", "Cursor", _CURSOR),
+    RuleFile(".windsurfrules", "Windsurf", _WINDSURF),
+    RuleFile(".clinerules", "Cline", _CLINE),
     RuleFile(".openhands/microagents/repo.md", "OpenHands", "docs.openhands.dev"),
 )
 """Read in the open folders, and in a subfolder at the first look into it."""
@@ -67,13 +70,10 @@ class RuleFolder:
 
 RULE_FOLDERS = (
     RuleFolder(".claude/rules", ".md", "Claude Code", _CLAUDE, "always"),
-    RuleFolder(".cursor/rules", ".mdc", "Cursor", "cursor.com/docs/context/rules", "never"),
+    RuleFolder(".cursor/rules", ".mdc", "Cursor", _CURSOR, "never"),
     RuleFolder(".github/instructions", ".instructions.md", "GitHub Copilot", _COPILOT, "never"),
-    RuleFolder(
-        *(".windsurf/rules", ".md", "Windsurf", "docs.windsurf.com/windsurf/cascade/memories"),
-        "never",
-    ),
-    RuleFolder(".clinerules", ".md", "Cline", "docs.cline.bot/features/cline-rules", "always"),
+    RuleFolder(".windsurf/rules", ".md", "Windsurf", _WINDSURF, "never"),
+    RuleFolder(".clinerules", ".md", "Cline", _CLINE, "always"),
 )
 
 
