@@ -15,10 +15,11 @@ from posixpath import commonpath
 from typing import TypeGuard
 from urllib.parse import unquote
 
+from oh_daemon.common.instructions import escape_instructions, is_instructions
 from oh_daemon.common.plain_text import clip_line, display_escaped, ends, first_line, within_tag
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.prompt import escape_instructions, is_instructions, render_rows
+from oh_daemon.kernel.prompt import render_rows
 from oh_daemon.kernel.state import ENDED, changes_made, is_tool_item
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError

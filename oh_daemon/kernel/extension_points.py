@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.instructions import ContextFile
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.ports import Intent, Json, Model, Tool, ToolResult
-from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.kernel.state import State
 from oh_daemon.kernel.turns import TurnOutcome
 from oh_daemon.protocol import events as e

@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol, Unpack
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import Host
+from oh_daemon.common.instructions import ContextFile
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.partial_text import PartialTexts
-from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.protocol.approvals import Subject, ToolSubject
 from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import ModelError, StorageError

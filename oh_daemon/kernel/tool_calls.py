@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, cast
 
+from oh_daemon.common.instructions import ContextFile, instructions_part, is_instructions
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.plain_text import is_deep, shorten, well_formed, well_formed_data
 from oh_daemon.kernel.call_aliases import (
@@ -27,7 +28,6 @@ from oh_daemon.kernel.call_aliases import (
     strict_json,
 )
 from oh_daemon.kernel.ports import Intent, Json, Tool, ToolCall, ToolResult, ToolSpec
-from oh_daemon.kernel.prompt import ContextFile, instructions_part, is_instructions
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Risk
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.instructions import ContextFile, cap_text
 from oh_daemon.features.instructions.rules import find_imports, names_a_file, parse_rule
 from oh_daemon.kernel.extension_points import Feature
-from oh_daemon.kernel.prompt import ContextFile, cap_text
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import Location

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from oh_daemon.common.instructions import ContextFile, cap_text, render_context_file
 from oh_daemon.kernel.context import in_context
 from oh_daemon.kernel.notices import skills_listed_in
-from oh_daemon.kernel.prompt import ContextFile, cap_text, render_context_file
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import problem_in
 from oh_daemon.protocol.composing import SkillKind, SkillSource

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.instructions import ContextFile, render_context_file
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.features.skills.files import find_skills, output_of
@@ -37,7 +38,6 @@ from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import Caveat, Tool
-from oh_daemon.kernel.prompt import ContextFile, render_context_file
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.content import Part

@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.instructions import ContextFile
 from oh_daemon.features.skills.prompts import TOOL as SKILL
 from oh_daemon.features.skills.prompts import Skill
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.kernel.prompt import ContextFile
 from oh_daemon.kernel.tool_schemas import harmless, takes
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import ToolError
