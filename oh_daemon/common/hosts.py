@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal
+from urllib.parse import urlsplit
 
 PLACE = re.compile(r"127\.0\.0\.1:[0-9]{1,5}")
 """A service of this machine, as `services` and the setting `hosts` name it."""
+_PRIVATE_ENDS = (".local", ".lan", ".internal", ".home", ".home.arpa", ".intranet", ".corp")
+"""Ends of names that no public server has: RFC 6762, RFC 8375, and ICANN's list of collisions."""
 WEB_PORTS = frozenset({80, 443})
 REGISTRIES = "registries"
 """The entry of the setting `hosts` that means all registries of packages."""
@@ -77,6 +80,23 @@ def reach_of(addresses: Iterable[str]) -> Reach:
     """Return where the nearest of the addresses lies."""
     ranges = {_reach(ip_address(each.partition("%")[0])) for each in addresses}
     return "local" if "local" in ranges else "private" if "private" in ranges else "public"
+
+
+def reach_of_url(url: str) -> Reach:
+    """Return where the server of a URL lies by its host alone: no name is looked up.
+
+    `http://localhost:8080` is local, `http://gpu-box/v1` private, `https://example.com` public.
+    """
+    try:
+        name = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return "public"
+    if _is_address(name):
+        return reach_of([name])
+    if name == "localhost" or name.endswith(".localhost"):
+        return "local"
+    is_private = bool(name) and ("." not in name or name.endswith(_PRIVATE_ENDS))
+    return "private" if is_private else "public"
 
 
 def _means(pattern: str, host: Host) -> bool:

@@ -114,6 +114,7 @@ CaveatCode = Literal[
     "noCheckpoints",
     "noFunctionCalls",
     "requestChanged",
+    "requestCut",
     "unknownPrice",
     "unusedSkill",
 ]

@@ -81,8 +81,9 @@ class LLMSettings(StrictContract):
     """Fields to add to the request's JSON body, unchanged."""
     timeout_s: Seconds = 1800
     """Timeout in seconds for a whole answer, until its stream ends."""
-    first_token_timeout_s: Seconds = 120
-    """Timeout in seconds for the first piece of an answer, and from each piece to the next."""
+    first_token_timeout_s: Seconds | None = None
+    """Timeout in seconds for the first piece of an answer, and from each piece to the next. If
+    unset, 120; 1,200 for a server on this machine or in a private network."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 4
     """How often to attempt one model call, with growing pauses between attempts."""
     native_tool_calling: bool | None = None
@@ -98,9 +99,11 @@ class LLMSettings(StrictContract):
     caching_prompt: bool = True
     """Mark the parts of a prompt that can be cached, for providers that need such marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None
-    """Maximum input in tokens. If unset, litellm's model data or the endpoint decides."""
+    """Maximum input in tokens. If unset, litellm's model data or the endpoint decides; llama.cpp,
+    LM Studio, Ollama and vLLM are asked for the window that they run the model with."""
     input_cost_per_token: Price | None = None
-    """Price of an input token in US dollars. Setting both prices replaces litellm's price table."""
+    """Price of an input token in US dollars. Setting both prices replaces litellm's price table. A
+    model that a server on this machine runs costs nothing."""
     output_cost_per_token: Price | None = None
     """Price of an output token in US dollars."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oh_daemon.common.hosts import Host, is_named, parse_host, reach_of
+from oh_daemon.common.hosts import Host, is_named, parse_host, reach_of, reach_of_url
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,29 @@ from oh_daemon.common.hosts import Host, is_named, parse_host, reach_of
 )
 def test_the_nearest_address_counts_however_it_is_written(addresses: list[str], reach: str) -> None:
     assert reach_of(addresses) == reach
+
+
+@pytest.mark.parametrize(
+    ("url", "reach"),
+    [
+        ("http://localhost:8080/v1", "local"),
+        ("http://ollama.localhost", "local"),
+        ("http://[::1]:11434", "local"),
+        ("http://127.0.0.2/v1", "local"),
+        ("http://192.168.1.7:8000/v1", "private"),
+        ("http://100.64.0.9:8000", "private"),
+        ("http://gpu-box:8000/v1", "private"),
+        ("http://gpu.local./v1", "private"),
+        ("http://host.docker.internal:1234", "private"),
+        ("https://api.example.com/v1", "public"),
+        ("https://localhost.example.com", "public"),
+        ("https://93.184.215.14/v1", "public"),
+        ("http://", "public"),
+        ("http://[::1", "public"),
+    ],
+)
+def test_url_lies_where_its_host_says(url: str, reach: str) -> None:
+    assert reach_of_url(url) == reach
 
 
 @pytest.mark.parametrize(

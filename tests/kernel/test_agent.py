@@ -152,7 +152,8 @@ def test_a_call_without_a_known_price_leaves_the_cost_limit_in_force():
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     unpriced_step = with_usage(call("echo", words="a"), usage)
     priced_step = with_usage(call("echo", words="a"), {**usage, "cost": 1.2})
-    with at_work([unpriced_step, priced_step, say("Done.")], ECHO, max_cost_usd=1.0) as work:
+    script, others = [unpriced_step, priced_step, say("Done.")], {"fake": {"model": "groq/fake"}}
+    with at_work(script, ECHO, max_cost_usd=1.0, other_steps=others) as work:
         turn = work.run()
         assert turn["stopReason"] == "maxCostUsd"
         assert "cost" not in turn["usage"]

@@ -289,8 +289,10 @@ class FakeLLM:
         self._script: Script = script
         self.models: list[Json] = []
         """The models that GET /models lists."""
+        self.pages: dict[str, Json] = {}
+        """Answers to requests at other paths, such as /props."""
         self.lookups: list[Recorded] = []
-        """The GET requests; `requests` are the others."""
+        """The requests for models and pages; `requests` are the others."""
         self._condition = threading.Condition()
         self._requests: list[Recorded] = []
         self._over: set[str] = set()
@@ -339,6 +341,7 @@ class FakeLLM:
         with self._condition:
             self._script = ()
             self.models = []
+            self.pages = {}
             self.lookups.clear()
             self._requests.clear()
 
@@ -379,8 +382,8 @@ class FakeLLM:
         try:
             with connection, connection.makefile("rb") as reader:
                 while (request := self._read(reader)) is not None:
-                    if request.method == "GET":
-                        connection.sendall(_http(json.dumps({"data": self.models}).encode()))
+                    if request in self.lookups:
+                        connection.sendall(self._page(request.path))
                     elif not self._answer(connection, request):
                         return
         except (OSError, ValueError):
@@ -389,6 +392,13 @@ class FakeLLM:
         finally:
             with self._condition:
                 self._sockets.discard(connection)
+
+    def _page(self, path: str) -> bytes:
+        if path.endswith("/models") and path not in self.pages:
+            return _http(json.dumps({"data": self.models}).encode())
+        if path in self.pages:
+            return _http(json.dumps(self.pages[path]).encode())
+        return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
     def _read(self, reader: Any) -> Recorded | None:
         first = reader.readline()
@@ -408,7 +418,7 @@ class FakeLLM:
             index = len(self._requests)
             actual_value = json.loads(data) if data else {}
             request = Recorded(index, method, path, headers, actual_value, data, start_s)
-            if method == "GET":
+            if method == "GET" or path.endswith("/api/show"):
                 self.lookups.append(request)
                 return request
             if actual_value.get("prompt_cache_key") in self._over:

@@ -14,10 +14,12 @@ export function formatDuration(ms: number): string {
     : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
-/** Empty when nothing was paid, or when the cost is unknown. */
+/** Empty when the cost is unknown; "$0" only when nothing is paid, as for a model on this machine. */
 export function formatCost(usage: Usage | undefined): string {
-  const amount = usage?.cost?.amount ?? 0;
-  return amount === 0 ? "" : `$${amount.toFixed(amount < 1 ? 3 : 2)}`;
+  const amount = usage?.cost?.amount;
+  if (amount === undefined) return "";
+  if (amount > 0 && amount < 0.001) return "<$0.001";
+  return amount === 0 ? "$0" : `$${amount.toFixed(amount < 1 ? 3 : 2)}`;
 }
 
 /** "1 file", "3 files" */

@@ -100,7 +100,7 @@ export class Meter {
     const rows = [
       ...contextRow(context),
       ...usageRows(usage),
-      ...(usage.cost ? [["Cost", formatCost(usage) || "none"]] : []),
+      ...(usage.cost ? [["Cost", formatCost(usage)]] : []),
       ...this.more,
     ];
     this.rows.replaceChildren(...rows.flatMap(([name = "", value = ""]) => [h("dt", {}, name), h("dd", {}, value)]));

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.common.amounts import render_cost
 from oh_daemon.common.plain_text import OF_EMOJI, display_escaped
 from oh_daemon.features.export.transcript import ENDS, PAUSES, answer, message_text
 from oh_daemon.kernel.ports import is_for_people
@@ -287,10 +288,8 @@ def render_usage(turn: Mapping[str, Any]) -> str:
     read, cached_note = usage.get("inputTokens", 0), render_cached(usage)
     tokens = f"{read:,} tokens in{cached_note and f' ({cached_note} cached)'}"
     tokens += f", {usage.get('outputTokens', 0):,} out"
-    cost = usage.get("cost")
-    price = f"${cost['amount']:.4f}" if cost else "unknown"
     steps = "1 step" if turn["nSteps"] == 1 else f"{turn['nSteps']} steps"
-    return f"{steps} · {tokens} · cost {price}"
+    return f"{steps} · {tokens} · cost {render_cost(usage, 4)}"
 
 
 def render_cached(usage: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
+from oh_daemon.common.amounts import render_cost
 from oh_daemon.features.conversation_tools.tools import question_text
 from oh_daemon.kernel.ports import is_for_people
 from oh_daemon.kernel.state import State, changes_made
@@ -64,9 +65,8 @@ def facts(state: State) -> Iterator[str]:
 
 
 def usage_of(usage: plain.Usage) -> str:
-    cost = usage.get("cost")
-    price = f"${cost['amount']:.4f}" if cost else "cost unknown"
-    return f"{usage.get('inputTokens', 0) + usage.get('outputTokens', 0):,} tokens, {price}"
+    n_tokens = usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
+    return f"{n_tokens:,} tokens, cost {render_cost(usage, 4)}"
 
 
 def ending(turn: plain.Turn) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from oh_daemon.common.hosts import Reach, reach_of_url
 from oh_daemon.kernel.ports import ModelAnswer, Progress, Retry
 from oh_daemon.protocol.errors import ModelError, NetworkError
 from oh_daemon.protocol.llm import LLMSettings
+
+FIRST_TOKEN_S: Mapping[Reach, float] = {"public": 120, "private": 1200, "local": 1200}
+"""Seconds to the first piece of an answer, by the server's place: a server of the user's own may
+have to load the model, and reads a long prompt at 20 to 50 tokens a second without a GPU."""
 
 
 class AttemptDeadlines:
     """The deadlines of one attempt; they begin when it is made."""
 
-    def __init__(self, settings: LLMSettings) -> None:
+    def __init__(self, settings: LLMSettings, address: str | None = None) -> None:
+        """`address` is that of a server which is not the provider's own service."""
         self._settings = settings
+        reach = reach_of_url(address) if address else "public"
+        self._pause_s = settings.first_token_timeout_s or FIRST_TOKEN_S[reach]
         self._end = self._next = 0.0
         self.begin()
 
@@ -26,7 +34,7 @@ class AttemptDeadlines:
 
     def restart(self) -> None:
         """Wait anew for the next piece, since one has come."""
-        self._next = time.monotonic() + self._settings.first_token_timeout_s
+        self._next = time.monotonic() + self._pause_s
 
     def left_s(self) -> float:
         """Return the seconds until the next deadline, more than 0. Raises `NetworkError` if past.
@@ -47,7 +55,7 @@ class AttemptDeadlines:
                 hint="raise `llm.timeoutS` if answers may take that long",
             )
         return NetworkError(
-            f"nothing came from {settings.model} for {settings.first_token_timeout_s:g} s",
+            f"nothing came from {settings.model} for {self._pause_s:g} s",
             retryable=True,
             hint="raise `llm.firstTokenTimeoutS` if the model needs longer",
         )

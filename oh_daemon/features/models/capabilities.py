@@ -1,27 +1,20 @@
-"""What a model can do: from the user's settings, else the endpoint, else a table, else a default.
+"""Abilities of a model: from the user's settings, else its server, else a table, else a default.
 
 A model not in the table is taken to be on somebody's own endpoint and to support function calling.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from http.client import OK, HTTPException
 from typing import Any
 
-from pydantic import AliasPath, BaseModel, Field
-
-from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.models.http import bearer_headers, request
+from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.prices import RULES
 from oh_daemon.features.models.request_rules import Rules, rules_for
-from oh_daemon.features.models.sockets import Waiter
+from oh_daemon.features.models.server_facts import IS_FINAL
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import EFFORTS, Api, LLMSettings
 
@@ -83,12 +76,16 @@ class Capabilities:
     """What the table says of the model under its own keys, or its rules for unknown names."""
     rules: Rules = _NO_RULES
     """What a request to it must keep."""
+    is_served: bool = False
+    """Whether its server reported facts about it."""
+    is_final: bool = True
+    """Whether the server had it in memory, so that its window is known for good."""
 
 
 def find_capabilities(
     settings: LLMSettings, table: Mapping[str, Json], live: Json | None = None
 ) -> Capabilities:
-    """`table` is litellm's `model_cost`; `live` is what the endpoint says, under the same keys."""
+    """`table` is litellm's `model_cost`; `live` are the server's facts (see `read_facts`)."""
     key = find_entry(settings, table)
     own = {
         "max_input_tokens": settings.context_window,
@@ -109,6 +106,8 @@ def find_capabilities(
         quirks=quirks,
         row=table[key] if key else _rules_for(settings.model, table),
         rules=rules_for(settings.model, settings.custom_llm_provider),
+        is_served=bool(live),
+        is_final=bool(entry.get(IS_FINAL, True)),
     )
 
 
@@ -169,9 +168,32 @@ def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
     )
 
 
-def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float:
+_SELF_HOSTED = frozenset(
+    ["hosted_vllm", "vllm", "ollama", "ollama_chat", "lm_studio", "llamafile", "xinference"]
+)
+"""litellm's names for servers that people run themselves."""
+_ANY_SERVER = frozenset({"openai", "anthropic"})
+"""Names of providers that also stand for their API at another address."""
+
+
+def costs_nothing(settings: LLMSettings, address: str | None, table: Mapping[str, Json]) -> bool:
+    """Return whether the model runs on this machine, where nobody is paid for it.
+
+    A proxy on this machine serves a provider's own models under their names, which cost money.
+    """
+    if address is None or reach_of_url(address) != "local":
+        return False
+    key, model = find_entry(settings, table), settings.model
+    maker = table[key].get("litellm_provider") if key else None
+    provider = settings.custom_llm_provider or (model.partition("/")[0] if "/" in model else maker)
+    return provider in _SELF_HOSTED or (provider in _ANY_SERVER and provider != maker)
+
+
+def input_price(settings: LLMSettings, address: str | None, table: Mapping[str, Json]) -> float:
     """Return the price in US dollars per input token, to compare models; infinite when unknown."""
     price, key = settings.input_cost_per_token, find_entry(settings, table)
+    if price is None and costs_nothing(settings, address, table):
+        return 0.0
     if price is None and key:
         price = table[key].get("input_cost_per_token")
     return math.inf if price is None else price
@@ -183,95 +205,3 @@ def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
     names = [f"{provider}/{model}"] if provider else []
     names += [model, model.partition("/")[2], model.rpartition("/")[2]]
     return next((name for name in names if name in table), None)
-
-
-_PATIENCE_S = 2.0
-"""An interrupt has to wait for it."""
-_MAX_LIST_BYTES = 4 << 20
-
-
-class _ListedModel(BaseModel):
-    """What is said of one model, in the places that servers use; an absent field is unknown."""
-
-    loaded_tokens: int | None = Field(default=None, validation_alias="loaded_context_length")
-    configured_tokens: int | None = Field(default=None, validation_alias="context_length")
-    served_tokens: int | None = Field(default=None, validation_alias="max_model_len")
-    trained_tokens: int | None = Field(
-        default=None, validation_alias=AliasPath("meta", "n_ctx_train")
-    )
-    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
-    kinds: list[str] | None = Field(
-        default=None, validation_alias=AliasPath("architecture", "input_modalities")
-    )
-
-
-class _List(BaseModel):
-    data: list[object]
-    """Entries of any form: what is wrong with one says nothing about the others."""
-
-
-def read_live_metadata(settings: LLMSettings) -> Json:
-    """Ask the endpoint in the settings; blocks for a few seconds at most."""
-    try:
-        return parse_models(_read_list(settings), settings.model)
-    except (OSError, HTTPException, ValueError):
-        return {}
-
-
-def served_models(settings: LLMSettings) -> Sequence[str] | None:
-    """Return the names that the endpoint lists, or None if it has no list."""
-    try:
-        models = _List.model_validate(_read_list(settings)).data
-    except (OSError, HTTPException, ValueError):
-        return None
-    return [name for name in map(_id_of, models) if name]
-
-
-def _read_list(settings: LLMSettings) -> object:
-    """Return what the endpoint lists. Raises `OSError`, `HTTPException` or `ValueError`."""
-    if settings.base_url is None:
-        raise ValueError(settings.model)
-    headers = {**settings.extra_headers, **bearer_headers(settings.key)}
-    url = f"{settings.base_url.rstrip('/')}/models"
-    end = time.monotonic() + _PATIENCE_S
-
-    def left_s() -> float:
-        if (seconds := end - time.monotonic()) <= 0:
-            raise TimeoutError
-        return seconds
-
-    with (
-        Waiter(CancelToken(), left_s) as waiter,
-        closing(request("GET", url, headers, None, waiter)) as response,
-    ):
-        body = bytearray()
-        for piece in response.pieces():
-            body += piece
-            if len(body) > _MAX_LIST_BYTES:
-                raise ValueError(url)
-    if response.status != OK:
-        raise ValueError(response.status)
-    return json.loads(body)
-
-
-def parse_models(data: object, model: str) -> Json:
-    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
-    names = {model, model.partition("/")[2], model.rpartition("/")[2]}
-    models = (each for each in _List.model_validate(data).data if _id_of(each) in names)
-    its = _ListedModel.model_validate(next(models, dict[str, object]()))
-    # A server may send null, 0 or -1 for a window that it does not know.
-    windows = (its.loaded_tokens, its.configured_tokens, its.served_tokens, its.trained_tokens)
-    entry = {
-        "max_input_tokens": next((size for size in windows if size and size > 0), None),
-        "supports_function_calling": its.parameters and "tools" in its.parameters,
-        "supports_vision": its.kinds and "image" in its.kinds,
-    }
-    return {name: value for name, value in entry.items() if value is not None}
-
-
-def _id_of(entry: object) -> str | None:
-    match entry:
-        case {"id": str(name)}:
-            return name
-        case _:
-            return None

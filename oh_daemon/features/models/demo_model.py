@@ -20,7 +20,7 @@ from oh_daemon.kernel.ports import (
     ToolCall,
     Traits,
 )
-from oh_daemon.protocol.status import Usage
+from oh_daemon.protocol.status import Cost, Usage
 
 _CHUNK = 12
 _PACE_S = 0.01
@@ -63,7 +63,7 @@ class DemoModel:
             text=text,
             tool_calls=(call,),
             finish_reason="tool_calls",
-            usage=Usage(requests=1),
+            usage=Usage(requests=1, cost=Cost(amount=0)),
             model=self.name,
         )
 

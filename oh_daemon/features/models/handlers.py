@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.features.models.capabilities import served_models
 from oh_daemon.features.models.models import LOCAL, ModelCatalog, Models, greet
+from oh_daemon.features.models.server_facts import served_models
 from oh_daemon.protocol import daemon_messages as m
 from oh_daemon.protocol.errors import ModelUnavailableError, RequestCancelledError
 
@@ -38,7 +38,7 @@ def model_discover(models: ModelCatalog, params: m.ModelDiscoverParams) -> m.Mod
     own, url = _own(models), params.base_url.rstrip("/")
     name = f"{LOCAL}/any"
     for each in (url, f"{url}/v1"):
-        if names := served_models(own.at_address(name, each).llm_of(name)):
+        if names := served_models(own.at_address(name, each).llm_of(name), each):
             return m.ModelDiscoverResult(base_url=each, models=tuple(names))
     raise ModelUnavailableError(
         f"{url} lists no models",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import SecretStr, ValidationError
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.demo_model import DemoModel
 from oh_daemon.features.models.logins import Login, Logins
 from oh_daemon.features.models.routing import WithFallbacks
@@ -57,6 +58,8 @@ REPLAY = "replay:"
 _NO_LOGINS: Mapping[str, Login] = {}
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
 _PATIENCE_S = 20
+_LOADING_S = 300
+"""Seconds for a server of the user's own, which may have to load the model from the disk first."""
 _HIDDEN = {"apiKey", "api_key", "extraHeaders", "extra_headers"}
 
 
@@ -133,8 +136,9 @@ class Models:
     def at_address(self, name: str, base_url: str) -> Models:
         """Return the model for a trial at this address, where no key for another may go."""
         now, own = self._settings(), "HOSTED_VLLM_API_KEY"
-        llm = {key: value for key, value in without_retries(now.llm).items() if key not in _HIDDEN}
-        settings = now.model_copy(update={"llm": {**llm, "baseUrl": base_url}, "profiles": {}})
+        llm = {key: value for key, value in now.llm.items() if key not in _HIDDEN}
+        llm = without_retries({**llm, "baseUrl": base_url})
+        settings = now.model_copy(update={"llm": llm, "profiles": {}})
         keys = {own: self.variables.get(own, "")}
         models = Models(lambda: settings, keys, own=self._own, logins=self._logins)
         model_name = now.profiles[name].model if name in now.profiles else name
@@ -205,6 +209,17 @@ class Models:
                 self.check(each)
         elif not is_free(name):
             check_provider(self.llm_of(name))
+
+    def costs_nothing(self, name: str) -> bool:
+        """Return whether no answer of this model is paid for, as of one on this machine."""
+        from oh_daemon.features.models.capabilities import costs_nothing  # noqa: PLC0415 - see connect.
+        from oh_daemon.features.models.prices import price_table  # noqa: PLC0415 - likewise.
+        from oh_daemon.features.models.providers import server_address  # noqa: PLC0415 - likewise.
+
+        if is_free(name) or name in self._settings().routers:
+            return is_free(name)
+        llm = self.llm_of(name)
+        return costs_nothing(llm, server_address(llm, price_table()), price_table())
 
     def require_price(self, name: str) -> None:
         """Raise `InvalidParamsError` when no limit of cost would hold for lack of a price."""
@@ -357,7 +372,9 @@ def greet(model: Model, cancel: CancelToken | None = None) -> None:
 
 def without_retries(llm: Json) -> Json:
     """Return the setting `llm` for a trial, for which nobody waits until a problem has passed."""
-    return {"firstTokenTimeoutS": _PATIENCE_S, **llm, "maxAttempts": 1}
+    is_public = reach_of_url(str(llm.get("baseUrl", "https://provider.example"))) == "public"
+    patience_s = _PATIENCE_S if is_public else _LOADING_S
+    return {"firstTokenTimeoutS": patience_s, **llm, "maxAttempts": 1}
 
 
 def _variable_of(settings: LLMSettings) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.http import proxy_of
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import AuthRequiredError
@@ -175,6 +176,19 @@ PROVIDERS: Mapping[str, Provider] = {
         _chat("llamafile", "http://127.0.0.1:8080/v1", "LLAMAFILE_API_BASE", "LLAMAFILE_API_KEY"),
     )
 }
+
+
+def server_address(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
+    """Return the address of a server that is not the provider's own service, such as a local one.
+
+    It has the form `"http://127.0.0.1:8080/v1"`; None is the provider's own service.
+    """
+    provider, base_url = find_provider(settings, table), settings.base_url
+    if provider is None or provider.dialect != "chat":
+        return base_url and base_url.rstrip("/")
+    address = provider.address_for(settings, os.environ)
+    is_service = address == provider.address and reach_of_url(address) == "public"
+    return None if is_service and base_url is None else address
 
 
 def find_provider(settings: LLMSettings, table: Mapping[str, Json]) -> Provider | None:

@@ -23,10 +23,10 @@ from oh_daemon.features.models.assembly import Assembly
 from oh_daemon.features.models.attempts import AttemptDeadlines, with_retries
 from oh_daemon.features.models.capabilities import (
     Capabilities,
+    costs_nothing,
     edits_by_patch,
     find_capabilities,
     input_price,
-    read_live_metadata,
 )
 from oh_daemon.features.models.chat import CHAT
 from oh_daemon.features.models.dialect import (
@@ -48,7 +48,12 @@ from oh_daemon.features.models.image_scaling import ScaledImages
 from oh_daemon.features.models.litellm_calls import litellm_chunks
 from oh_daemon.features.models.model_messages import ShownText, read_answer
 from oh_daemon.features.models.prices import cost_usd, price_table, read_usage
-from oh_daemon.features.models.providers import PROVIDERS, Provider, find_provider
+from oh_daemon.features.models.providers import (
+    PROVIDERS,
+    Provider,
+    find_provider,
+    server_address,
+)
 from oh_daemon.features.models.request_healing import (
     Relief,
     original_call,
@@ -59,8 +64,10 @@ from oh_daemon.features.models.request_healing import (
     within_images,
 )
 from oh_daemon.features.models.responses import RESPONSES
+from oh_daemon.features.models.server_facts import read_facts
 from oh_daemon.features.models.sockets import Waiter, reason_of
 from oh_daemon.features.models.stream_events import read_events
+from oh_daemon.features.models.usage_check import dropped_parts
 from oh_daemon.features.models.written_calls import WRITTEN, read_written
 from oh_daemon.kernel.ports import Caveat, Json, ModelAnswer, ModelRequest, Progress, Traits
 from oh_daemon.protocol.errors import ModelError
@@ -87,6 +94,8 @@ class RemoteModel:
         self._reliefs = WeakKeyDictionary[object, tuple[Relief, ...]]()
         """What a provider refused before, by conversation."""
         self._images = ScaledImages()
+        self._has_asked_again = False
+        """Whether the server was asked for its limits once more, after it has loaded the model."""
         self.name = settings.model
         self.label = settings.model
 
@@ -108,7 +117,7 @@ class RemoteModel:
             context_window=can.context_window,
             sees_images=can.sees_images,
             caveats=() if is_known else (Caveat("noFunctionCalls", warning, about=self.name),),
-            input_price=input_price(settings, price_table()),
+            input_price=input_price(settings, self._address, price_table()),
         )
 
     @property
@@ -156,7 +165,7 @@ class RemoteModel:
         on_delta = progress.on_delta
         on_text = on_delta if has_functions else ShownText(on_delta).feed
         assembly = Assembly(on_text, call.tools or request.tools)
-        patience = AttemptDeadlines(settings)
+        patience = AttemptDeadlines(settings, self._address)
         with closing(self._chunks(call, progress.cancel, patience)) as chunks:
             for chunk in chunks:
                 patience.restart()
@@ -170,15 +179,29 @@ class RemoteModel:
         )
         if answer.finish_reason == "tool_calls" and not answer.tool_calls:
             raise failed_end("a tool call, but without one")
-        n_left_out = len(request.tools) - len(sent_tools) if has_functions else 0
-        if not n_left_out:
-            return answer
+        caveats = filter(None, (self._tools_left_out(call), self._dropped_parts(call, answer)))
+        return replace(answer, caveats=(*answer.caveats, *caveats))
+
+    def _tools_left_out(self, call: ProviderCall) -> Caveat | None:
+        n_sent, n_tools = len(call.sent_tools), len(call.request.tools)
+        if n_sent == n_tools or not call.can.calls_functions:
+            return None
         title = (
-            f"{self.name} takes {len(sent_tools)} tools in a request, so the last {n_left_out} of "
-            f"{len(request.tools)} are left out; stop MCP servers that are not needed"
+            f"{self.name} takes {n_sent} tools in a request, so the last {n_tools - n_sent} of "
+            f"{n_tools} are left out; stop MCP servers that are not needed"
         )
-        caveat = Caveat("requestChanged", title, about="tools")
-        return replace(answer, caveats=(*answer.caveats, caveat))
+        return Caveat("requestChanged", title, about="tools")
+
+    def _dropped_parts(self, call: ProviderCall, answer: ModelAnswer) -> Caveat | None:
+        """Compare the usage that a server of the user's own reports with our estimate."""
+        if not call.can.is_served:
+            return None
+        if not call.can.is_final and not self._has_asked_again:
+            # The model is in memory since this answer, so the server knows its window now.
+            self._has_asked_again = True
+            for name in ("_capabilities", "_traits"):
+                self.__dict__.pop(name, None)
+        return dropped_parts(call.request, call.tools, answer.usage.input_tokens)
 
     def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> ProviderCall:
         """Return the request as the model takes it, whatever is in the conversation."""
@@ -277,15 +300,26 @@ class RemoteModel:
     def _capabilities(self) -> Capabilities:
         url = self._settings.base_url or _first_of(PROVIDERS["openai"].addresses_in)
         settings = self._settings.model_copy(update={"base_url": url})
-        live = read_live_metadata(self._settings)
-        return find_capabilities(settings, price_table(), live)
+        address, provider = self._address, find_provider(self._settings, price_table())
+        name = provider.model_in(self.name) if provider else self.name
+        facts = read_facts(self._settings, address, name) if address else None
+        return find_capabilities(settings, price_table(), facts)
+
+    @cached_property
+    def _address(self) -> str | None:
+        return server_address(self._settings, price_table())
 
     def _price(self, usage: Usage) -> float | None:
-        """Return the cost in US dollars by the user's prices, else litellm's table; else None."""
+        """Return the cost in US dollars by the user's prices, else litellm's table; else None.
+
+        A model on this machine costs nothing.
+        """
         per_input = self._settings.input_cost_per_token
         per_output = self._settings.output_cost_per_token
         if per_input is not None and per_output is not None:
             return usage.input_tokens * per_input + usage.output_tokens * per_output
+        if costs_nothing(self._settings, self._address, price_table()):
+            return 0.0
         key = self._capabilities.table_entry
         return None if key is None else cost_usd(price_table()[key], usage, datetime.now(UTC))
 

@@ -62,7 +62,7 @@ def _play(folder: Path, console: Console) -> int:
     models = Models(lambda: sources.merged().settings, environment, logins=logins)
     model = models.default_name() or "demo"
     editor = DemoEditor(folder, environment)
-    _introduce(console, folder, model)
+    _introduce(console, folder, model, is_paid=not models.costs_nothing(model))
     editor.start()
     code = editor.open(folder / "prices.py")
     rules = folder / "RULES.md"
@@ -86,14 +86,15 @@ def _play(folder: Path, console: Console) -> int:
     return 0 if all(checks.values()) else 1
 
 
-def _introduce(console: Console, folder: Path, model: str) -> None:
+def _introduce(console: Console, folder: Path, model: str, *, is_paid: bool) -> None:
     console.print(Text("oh-daemon demo", "bold"))
     console.print(f"Project: {folder}, a new folder", markup=False, soft_wrap=True)
+    cost = "costs money; the sum is shown at the end" if is_paid else "costs nothing"
     about_model = (
         "demo model: a script, no AI. Everything else is real."
         if model == "demo"
-        else f"{model}, since it is set up on this machine. This run costs money; the sum is shown "
-        "at the end. For the script without AI: OH_DAEMON_MODEL=demo oh-daemon demo"
+        else f"{model}, since it is set up on this machine. This run {cost}. "
+        "For the script without AI: OH_DAEMON_MODEL=demo oh-daemon demo"
     )
     about_files = (
         "prices.py open, and RULES.md with a change that is not saved: the rule now says "

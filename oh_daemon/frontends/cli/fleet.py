@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from oh_daemon.common.amounts import render_usd
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.fleet.fleet import (
@@ -74,9 +75,8 @@ def line_of(result: TaskResult) -> str:
     """Return what is said of a task that has just ended."""
     mark = "✓" if result.status == "passed" else "✗"
     check = "" if result.check is None else f", check {result.check}"
-    return (
-        f"{mark} {result.id}: {result.reason}{check}, {result.steps} steps, {_usd(result.cost_usd)}"
-    )
+    facts = f"{check}, {result.steps} steps, {_cost(result.cost_usd)}"
+    return f"{mark} {result.id}: {result.reason}{facts}"
 
 
 def line_of_all(progress: FleetProgress) -> str:
@@ -90,7 +90,7 @@ def line_of_all(progress: FleetProgress) -> str:
     seconds = time.monotonic() - progress.begin_s
     return (
         f"{progress.n_by_status.total()} of {progress.total} tasks: {counts or 'none yet'}{now}, "
-        f"{_usd(progress.cost_usd)}, {seconds:.0f} s"
+        f"{_cost(progress.cost_usd, is_whole=progress.is_cost_known)}, {seconds:.0f} s"
     )
 
 
@@ -119,7 +119,7 @@ def _print_status(out: Path, *, as_json: bool) -> int:
             sys.stdout.buffer.write(orjson.dumps(fields) + b"\n")
             continue
         check = "" if row.check is None else str(row.check)
-        cost = _usd(ledger.cost_usd)
+        cost = _cost(ledger.cost_usd, is_whole=ledger.is_cost_known)
         why = row.reason.replace("\n", " ")[:_MAX_SHOWN]
         words = (row.id, status, check, str(row.steps), cost, str(row.n_cut), why)
         table.add_row(*(Text(display_escaped(word)) for word in words))
@@ -144,5 +144,6 @@ def shard_of(request: FleetRequest, shard: str) -> FleetRequest:
     return replace(request, tasks=request.tasks[int(index) :: int(count)], out=out)
 
 
-def _usd(amount: float | None) -> str:
-    return "cost unknown" if amount is None else f"${amount:.2f}"
+def _cost(amount: float | None, *, is_whole: bool = True) -> str:
+    cost = render_usd(amount, is_whole=is_whole)
+    return f"cost {cost}" if cost == "unknown" else cost

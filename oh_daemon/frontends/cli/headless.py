@@ -119,7 +119,7 @@ def run_headless(
         with status_line("starting", console):
             images = read_images(request.images)
             open_conversation = _open(request, conversations, config, models, watch)
-        _announce(request, open_conversation)
+        _announce(request, open_conversation, models)
         where = f"conversation {open_conversation.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
         control = signals.control = DeskHere(open_conversation, conversations)
@@ -276,15 +276,18 @@ def unanswered_error(prompt: str, conversation_id: str) -> InvalidStateError:
     return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
 
 
-def _announce(request: RunRequest, open_conversation: OpenConversation) -> None:
-    """Say where it works and that it costs money."""
+def _announce(request: RunRequest, open_conversation: OpenConversation, models: Models) -> None:
+    """Say where it works and whether it costs money."""
     print_line(f"works in {request.workspace}, on this machine and with your permissions")
-    announce_cost(open_conversation.conversation.state.options["model"])
+    model = open_conversation.conversation.state.options["model"]
+    announce_cost(model, is_paid=not models.costs_nothing(model))
 
 
-def announce_cost(model: str) -> None:
-    if not is_free(model):
-        print_line(f"model {model}; this run costs money, and the sum is shown at the end")
+def announce_cost(model: str, *, is_paid: bool = True) -> None:
+    if is_free(model):
+        return
+    cost = "costs money, and the sum is shown at the end" if is_paid else "costs nothing"
+    print_line(f"model {model}; this run {cost}")
 
 
 def changed_options(request: RunRequest) -> dict[str, str]:

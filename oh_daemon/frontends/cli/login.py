@@ -133,6 +133,6 @@ def _address_in_environment(provider: str) -> str:
 def _llm(login: Login, settings: Settings) -> LLMSettings:
     own = {"model": login.model, "baseUrl": login.base_url, "apiKey": login.key}
     try:
-        return LLMSettings.model_validate({**without_retries(settings.llm), **own})
+        return LLMSettings.model_validate(without_retries({**settings.llm, **own}))
     except ValidationError as exc:
         raise InvalidParamsError(problem_in(exc)) from None

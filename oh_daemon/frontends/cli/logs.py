@@ -12,6 +12,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from oh_daemon.common.amounts import render_cost
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.export.event_lines import EventPrinter, render_cached
@@ -97,7 +98,7 @@ def print_list(folder: Path, *, as_json: bool) -> None:
     for summary in summaries:
         when = str(summary["updatedAt"])[:16].replace("T", " ")
         usage: Json = summary["usage"] or {}
-        cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else ""
+        cost = render_cost(usage) if usage else ""
         columns = (summary["status"], cost, render_cached(usage), str(summary["title"]))
         table.add_row(*map(display_escaped, (summary["id"][:12], when, *columns)))
     Console(highlight=False, markup=False).print(
@@ -132,7 +133,7 @@ def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
 
 def _cells(usage: Json) -> tuple[str, ...]:
     counts = (f"{usage.get(key, 0):,}" for key in ("requests", "inputTokens"))
-    cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else "unknown"
+    cost = render_cost(usage)
     return (*counts, render_cached(usage), f"{usage.get('outputTokens', 0):,}", cost)
 
 

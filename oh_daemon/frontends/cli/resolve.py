@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import orjson
 
+from oh_daemon.common.amounts import render_usd
 from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.export.export import fence, one_line, prose
 from oh_daemon.features.sandbox.self_test import SelfTest
@@ -302,7 +303,6 @@ def _body(issue: Issue, report: Json, summary: str, check: CheckResult | None) -
     """
     stops = "".join(f"- {one_line(stop)}\n" for stop in report["stops"])
     lines = [sum(each[name] or 0 for each in report["changes"]) for name in ("added", "deleted")]
-    cost = report["costUsd"]
     boundary = f"a {report['boundary']}, says who ran it" if report["boundary"] else "a sandbox"
     check_line = "- Not checked by a command"
     if check is not None:
@@ -312,7 +312,7 @@ def _body(issue: Issue, report: Json, summary: str, check: CheckResult | None) -
         check_line,
         f"- Changed files: {len(report['changes'])}, +{lines[0]} −{lines[1]}",
         f"- Commands ran in {boundary}",
-        f"- Model: {report['model']}, cost: {'unknown' if cost is None else f'${cost:.4f}'}",
+        f"- Model: {report['model']}, cost: {render_usd(report['costUsd'], 4)}",
         "- Nobody watched: read all of the diff before you merge it.",
     )
     parts = (

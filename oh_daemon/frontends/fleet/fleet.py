@@ -38,6 +38,8 @@ class FleetProgress:
     n_running: int = 0
     cost_usd: float = 0.0
     """Known cost of all that has ended."""
+    is_cost_known: bool = True
+    """Whether that is all of it."""
     begin_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -117,7 +119,7 @@ class _Drive:
         self.results: list[TaskResult] = []
         self.progress = FleetProgress(len(request.tasks))
         self._waiting_tasks = deque[FleetTask]()
-        self._spent_usd = {id_: folder.ledger.cost_usd for id_, folder in folders.items()}
+        self._ledgers = {id_: folder.ledger for id_, folder in folders.items()}
         for task in request.tasks:
             result = folders[task.id].result
             if result is None or (request.plan.resumes and result.status != "passed"):
@@ -160,7 +162,7 @@ class _Drive:
         if limit is None or each is None:
             return True
         full = {task.id for task in (*self._running_tasks.values(), self._waiting_tasks[0])}
-        spent_usd = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
+        spent_usd = sum(its.cost_usd for id_, its in self._ledgers.items() if id_ not in full)
         return spent_usd + len(full) * each <= limit
 
     def _take_result(self, future: Future[TaskResult]) -> TaskResult | None:
@@ -168,7 +170,7 @@ class _Drive:
         task = self._running_tasks.pop(future)
         self.progress.n_running = len(self._running_tasks)
         folder, error = self._folders[task.id], future.exception()
-        self._spent_usd[task.id] = folder.ledger.cost_usd
+        self._ledgers[task.id] = folder.ledger
         if error is None:
             result = future.result()
         elif isinstance(error, BrokenExecutor) and self._crashes[task.id] < _MAX_CRASHES:
@@ -187,7 +189,9 @@ class _Drive:
     def _count(self, result: TaskResult) -> None:
         self.results.append(result)
         self.progress.n_by_status[result.status] += 1
-        self.progress.cost_usd += self._spent_usd[result.id]
+        ledger = self._ledgers[result.id]
+        self.progress.cost_usd += ledger.cost_usd
+        self.progress.is_cost_known &= ledger.is_cost_known
 
 
 def folders_below(out: Path) -> list[TaskFolder]:

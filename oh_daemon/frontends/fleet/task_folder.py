@@ -65,6 +65,8 @@ class Ledger:
     lost_usd: float = 0.0
     """For each kill, as much as the costliest call: one that was under way may be paid again."""
     n_cut: int = 0
+    is_cost_known: bool = True
+    """Whether each call had a known price."""
 
 
 @dataclass(frozen=True)
@@ -126,18 +128,20 @@ class TaskFolder:
     def ledger(self) -> Ledger:
         """What its conversation has cost so far, also while it is under way elsewhere."""
         steps, cost_usd, costliest_usd, n_open, n_cut = 0, 0.0, 0.0, 0, 0
+        is_known = True
         for record in self._records():
             event = record["event"]
             if event["type"] == "usage.updated":
                 steps += event.get("purpose") is None
                 usd = event["usage"].get("cost", {}).get("amount", 0.0)
+                is_known &= "cost" in event["usage"]
                 cost_usd, costliest_usd = cost_usd + usd, max(costliest_usd, usd)
             elif event["type"] == "turn.started":
                 n_open += 1
             elif event["type"] == "turn.completed":
                 n_open, n_cut = n_open - 1, n_cut + (event["turn"]["status"] == "interrupted")
         lost_usd = (n_cut + n_open) * costliest_usd
-        return Ledger(steps, cost_usd + lost_usd, lost_usd, n_cut + n_open)
+        return Ledger(steps, cost_usd + lost_usd, lost_usd, n_cut + n_open, is_known)
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from oh_daemon.common.amounts import render_usd
 from oh_daemon.protocol.errors import ModelError
 from oh_daemon.protocol.settings import Settings
 from oh_daemon.protocol.status import Usage
@@ -40,8 +41,8 @@ class CallBudget:
         limit = settings.max_cost_usd_per_conversation
         if limit is not None and cost_usd >= limit * n_conversations:
             raise ModelError(
-                f"the calls from there cost ${cost_usd:.2f}, and maxCostUsdPerConversation is "
-                f"${limit:g}",
+                f"the calls from there cost {render_usd(cost_usd)}, and "
+                f"maxCostUsdPerConversation is ${limit:g}",
                 hint=_HINT,
             )
         limit = settings.max_cost_usd_per_day

@@ -30,11 +30,10 @@ from oh_daemon.features.models.assembly import Assembly
 from oh_daemon.features.models.capabilities import (
     Capabilities,
     find_capabilities,
-    parse_models,
-    read_live_metadata,
 )
 from oh_daemon.features.models.model_messages import prepare_messages
 from oh_daemon.features.models.remote_model import RemoteModel
+from oh_daemon.features.models.server_facts import read_facts
 from oh_daemon.kernel.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.protocol.errors import NetworkError
 from oh_daemon.protocol.llm import LLMSettings
@@ -138,7 +137,7 @@ def test_an_answer_has_everything_that_was_streamed(
             ToolCall("call_0_1", "b", '{"y": "\\u00e9"}'),
         ),
         finish_reason="tool_calls",
-        usage=Usage(input_tokens=100, output_tokens=10, requests=1),
+        usage=Usage(input_tokens=100, output_tokens=10, cost=Cost(amount=0), requests=1),
         response_id=response_id,
         model="openai/fake",
     )
@@ -403,7 +402,7 @@ def test_a_refusal_is_text_and_says_so():
         ),
         (
             {"prompt_tokens": 5, "completion_tokens": 2, "cost": -1},
-            Usage(input_tokens=5, output_tokens=2, requests=1),
+            Usage(input_tokens=5, output_tokens=2, cost=Cost(amount=0), requests=1),
         ),
         (
             {
@@ -417,6 +416,7 @@ def test_a_refusal_is_text_and_says_so():
                 output_tokens=2,
                 cache_read_tokens=40,
                 reasoning_tokens=1,
+                cost=Cost(amount=0),
                 requests=1,
             ),
         ),
@@ -526,7 +526,8 @@ def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
 ):
     with FakeLLM() as fake:
         fake.models = [{"id": "another"}, data]
-        can = find_capabilities(settings_for(fake), {}, read_live_metadata(settings_for(fake)))
+        facts = read_facts(settings_for(fake), fake.url, "fake")
+        can = find_capabilities(settings_for(fake), {}, facts)
         own = RemoteModel(settings_for(fake, context_window=7))
         assert (can.context_window, can.calls_functions, can.sees_images) == expected
         assert own.traits.context_window == 7
@@ -534,13 +535,13 @@ def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
 
 
 def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():
-    assert read_live_metadata(LLMSettings(model="m", base_url="http://127.0.0.1:9/v1")) == {}
-    assert read_live_metadata(LLMSettings(model="m")) == {}
-    assert parse_models({"data": []}, "m") == {}
-    # What is wrong with one entry says nothing about the others.
-    odd = [{"id": None}, {"id": "x", "context_length": "?"}, None]
-    model_list = {"data": [*odd, {"id": "m", "context_length": 5}]}
-    assert parse_models(model_list, "m") == {"max_input_tokens": 5}
+    llm = LLMSettings(model="m")
+    assert read_facts(llm, "http://127.0.0.1:9/v1", "m") == {}
+    with FakeLLM() as fake:
+        assert read_facts(llm, fake.url, "m") == {}
+        # What is wrong with one entry says nothing about the others.
+        fake.models = [{"id": "x", "context_length": "?"}, {"id": "m", "context_length": 5}]
+        assert read_facts(llm, fake.url, "m") == {"max_input_tokens": 5, "is_final": True}
     assert (
         find_capabilities(LLMSettings(model="gpt-x"), TABLE, {"max_input_tokens": 5}).context_window
         == 5

@@ -154,7 +154,7 @@ def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
     assert str(world.project) in works
     assert "on this machine and with your permissions" in works
     assert "openai/fake" in cost
-    assert "costs money" in cost
+    assert "costs nothing" in cost
     assert id_of(world)[:12] in outcome.err.splitlines()[-1]
 
 

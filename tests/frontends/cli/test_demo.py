@@ -36,7 +36,7 @@ def test_the_demo_fixes_the_bug_by_the_unsaved_rule_and_shows_how(tmp_path: Path
             "* 90 //",
             "* 85 //",
         ),
-        *("1 passed", "exit code 0", "8 steps", "tokens", "cost unknown", "Used:", "Log:"),
+        *("1 passed", "exit code 0", "8 steps", "tokens", "cost $0", "Used:", "Log:"),
     )
     places = [demo_run.out.find(step) for step in steps]
     assert -1 not in places
@@ -74,7 +74,7 @@ def test_the_demo_ends_badly_when_the_test_is_not_green(tmp_path: Path) -> None:
         )
     assert demo_run.code == 1
     head = demo_run.out[: demo_run.out.index("I would rather not.")]
-    assert "Model: openai/fake, since it is set up on this machine. This run costs money" in head
+    assert "Model: openai/fake, since it is set up on this machine. This run costs nothing" in head
     assert "Approvals: the demo answers yes" in head
     assert "✗ the test is green" in demo_run.out
     assert "✓ RULES.md still has your unsaved change" in demo_run.out

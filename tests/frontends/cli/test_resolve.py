@@ -208,7 +208,7 @@ def test_an_interrupt_ends_the_check_and_the_work_stays(world: World) -> None:
 @pytest.mark.parametrize(
     ("args", "way_out"),
     [
-        (("--max-cost", "1"), "the price of 'openai/fake' is not known"),
+        (("--max-cost", "1"), "the price of 'groq/fake' is not known"),
         (("--branch", "main"), "there is a branch 'main' already"),
         (("--sandbox", "off"), "--sandbox off and --boundary go together"),
     ],
@@ -217,6 +217,7 @@ def test_what_could_not_end_well_does_not_begin(
     world: World, args: tuple[str, ...], way_out: str
 ) -> None:
     repository(world.project)
+    world.variables["OH_DAEMON_MODEL"] = "groq/fake"
     outcome = resolve(world, "-", *args, stdin="# Add\n")
     assert (outcome.code, way_out in outcome.err, world.llm.requests) == (2, True, []), outcome.err
     assert len(git(world.project, "worktree", "list").splitlines()) == 1

@@ -41,7 +41,8 @@ local M = {}
 ---@field retry? table The model call that is being retried.
 ---@field stopped? oh.Entry Why the last turn ended early or is paused, until the agent works again.
 ---@field context { used: integer, size?: integer }
----@field cost_usd? number
+---@field cost_usd? number Absent while a call had no known price.
+---@field private has_unknown_cost? boolean
 ---@field seq integer The number of the last event that is folded in.
 ---@field private heard integer The number of the last event that arrived after a gap, or 0.
 ---@field epoch? string
@@ -195,7 +196,7 @@ function Conversation:forget()
   self.approvals, self.questions, self.queue = {}, {}, {}
   self.retry, self.stopped, self.turn_files = nil, nil, nil
   self.plan, self.turn_first = nil, 1
-  self.context, self.cost_usd = { used = 0 }, nil
+  self.context, self.cost_usd, self.has_unknown_cost = { used = 0 }, nil, nil
   self.seq, self.heard, self.epoch = 0, 0, nil
   self.on_change()
 end

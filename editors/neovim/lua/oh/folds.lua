@@ -300,9 +300,8 @@ end
 
 folds["usage.updated"] = function(self, event)
   local cost = event.usage.cost
-  if cost then
-    self.cost_usd = (self.cost_usd or 0) + cost.amount
-  end
+  self.has_unknown_cost = self.has_unknown_cost or not cost
+  self.cost_usd = not self.has_unknown_cost and (self.cost_usd or 0) + cost.amount or nil
   -- Model calls outside the steps say nothing about the context of the next step.
   if not event.purpose then
     self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }

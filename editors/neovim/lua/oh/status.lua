@@ -1,5 +1,6 @@
 --- The status of a conversation in a few words: for status lines and the chat's window bar.
 local blocks = require("oh.block")
+local words = require("oh.words")
 
 local M = {}
 
@@ -145,7 +146,7 @@ function M.facts(conversation, room)
     table.insert(facts, ("%d%%"):format(100 * context.used / context.size))
   end
   if conversation.cost_usd then
-    table.insert(facts, ("$%.2f"):format(conversation.cost_usd))
+    table.insert(facts, words.cost(conversation.cost_usd, 2))
   end
   local model = conversation.model or ""
   local taken = vim.api.nvim_strwidth(table.concat(facts, DOT) .. DOT .. model)

@@ -1,5 +1,6 @@
 --- The usage of model calls: of this conversation, of each of its models, and of all of today.
 local tell = require("oh.tell")
+local words = require("oh.words")
 
 local M = {}
 
@@ -41,7 +42,7 @@ end
 function M.row(name, usage)
   local read = usage.inputTokens
   local cached = ("%.0f %%"):format(read > 0 and 100 * usage.cacheReadTokens / read or 0)
-  local cost = usage.cost and ("$%.3f"):format(usage.cost.amount) or "unknown"
+  local cost = usage.cost and words.cost(usage.cost.amount, 3) or "unknown"
   local short = require("oh.block").cut(name, NAME_WIDTH)
   return ROW:format(short, read, cached, usage.outputTokens, usage.requests, cost)
 end

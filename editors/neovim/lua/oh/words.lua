@@ -30,6 +30,19 @@ M.STOPS = {
   needsInput = "Stopped: it needs your answer",
 }
 
+--- An amount in US dollars; "$0" only when nothing is paid, as for a model on this machine.
+---@param amount number
+---@param n_digits integer
+---@return string
+function M.cost(amount, n_digits)
+  if amount == 0 then
+    return "$0"
+  end
+  local least = 10 ^ -n_digits
+  local text = ("$%." .. n_digits .. "f"):format(math.max(amount, least))
+  return amount < least and "<" .. text or text
+end
+
 --- Why a conversation is paused; without words where the user paused it.
 M.PAUSES = {
   user = "",

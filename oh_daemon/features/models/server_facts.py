@@ -1,0 +1,213 @@
+"""Facts that a model's server reports about it: its window, and whether it calls functions.
+
+Servers on the user's own machines report them in places of their own, listed in `LOCAL_APIS`. The
+answers have the keys of litellm's table, such as `{"max_input_tokens": 8192}`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from http.client import OK, HTTPException
+from typing import Any
+
+from pydantic import AliasPath, BaseModel, Field
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.hosts import reach_of_url
+from oh_daemon.features.models.decoded import as_list, as_object, objects_in
+from oh_daemon.features.models.http import bearer_headers, request
+from oh_daemon.features.models.sockets import Waiter
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.llm import LLMSettings
+
+IS_FINAL = "is_final"
+"""A key of our own. False for the window of a model that its server has not loaded yet: a server
+may give it less than it was trained for, and reports that once the model is in memory."""
+_PATIENCE_S = 2.0
+"""An interrupt has to wait for it."""
+_MAX_BYTES = 4 << 20
+_WINDOW, _CALLS, _SEES = "max_input_tokens", "supports_function_calling", "supports_vision"
+
+
+class _ListedModel(BaseModel):
+    """Facts about one model, in the places that servers use; an absent field is unknown."""
+
+    owner: str | None = Field(default=None, validation_alias="owned_by")
+    loaded_tokens: int | None = Field(default=None, validation_alias="loaded_context_length")
+    slot_tokens: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx"))
+    configured_tokens: int | None = Field(default=None, validation_alias="context_length")
+    served_tokens: int | None = Field(default=None, validation_alias="max_model_len")
+    trained_tokens: int | None = Field(
+        default=None, validation_alias=AliasPath("meta", "n_ctx_train")
+    )
+    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
+    kinds: list[str] | None = Field(
+        default=None, validation_alias=AliasPath("architecture", "input_modalities")
+    )
+
+
+class _List(BaseModel):
+    data: list[object]
+    """Entries of any form: what is wrong with one says nothing about the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalApi:
+    """One place where a kind of server reports on a model."""
+
+    path: str
+    """Below the server's root, as `/props` is beside `/v1`."""
+    read: Callable[[Json, str], Json]
+    """Returns the facts in an answer about the model of this name."""
+    posts_name: bool = False
+    """Whether the request is a POST with the model's name."""
+
+
+def _llama_cpp(answer: Json, _model: str) -> Json:
+    window = as_object(answer.get("default_generation_settings")).get("n_ctx")
+    caps, kinds = (as_object(answer.get(key)) for key in ("chat_template_caps", "modalities"))
+    return _facts(window, caps.get("supports_tools"), kinds.get("vision"))
+
+
+def _ollama_loaded(answer: Json, model: str) -> Json:
+    models = objects_in(answer.get("models"))
+    names = {*_names(model), *(f"{name}:latest" for name in _names(model))}
+    return _facts(next((m.get("context_length") for m in models if m.get("name") in names), None))
+
+
+def _ollama(answer: Json, _model: str) -> Json:
+    # The trained length in `model_info` is no window: without `num_ctx`, the server decides by its
+    # memory, and it cuts longer prompts without an error.
+    match = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters")), re.MULTILINE)
+    names = as_list(answer.get("capabilities")) or None
+    calls, sees = (names and word in names for word in ("tools", "vision"))
+    return _facts(int(match[1]) if match else None, calls, sees)
+
+
+def _lm_studio(answer: Json, model: str) -> Json:
+    models = objects_in(answer.get("data"))
+    entry = next((each for each in models if each.get("id") in _names(model)), dict[str, Any]())
+    sees = entry["type"] == "vlm" if "type" in entry else None
+    return _facts(entry.get("loaded_context_length"), None, sees)
+
+
+LOCAL_APIS: Sequence[LocalApi] = (
+    # llama.cpp, tools/server/README.md (2026-10), "GET /props".
+    LocalApi("/props", _llama_cpp),
+    # docs.ollama.com, "List running models" (2026-11): `context_length` of a loaded model.
+    LocalApi("/api/ps", _ollama_loaded),
+    # docs.ollama.com, "Show model details", and "Context length" for the default (2026-11).
+    LocalApi("/api/show", _ollama, posts_name=True),
+    # lmstudio.ai/docs, "REST API v0" (2026-11).
+    LocalApi("/api/v0/models", _lm_studio),
+)
+
+
+def read_facts(settings: LLMSettings, address: str, name: str) -> Json:
+    """Ask the server at an address such as `"http://127.0.0.1:8080/v1"`; blocks up to 2 s.
+
+    `name` is the server's own name of the model. The facts are empty if it has no list of models.
+    """
+    ask = partial(_ask, settings, time.monotonic() + _PATIENCE_S)
+    try:
+        entry = _entry_of(ask(f"{address}/models"), settings.model)
+    except _FAILURES:
+        return {}
+    list_entry = entry or _ListedModel()
+    facts = _listed_facts(list_entry)
+    is_local = reach_of_url(address) != "public"
+    if is_local and (_WINDOW not in facts or list_entry.owner == "llamacpp"):
+        own_facts: Json = {}
+        for api in LOCAL_APIS:
+            body = json.dumps({"model": name}).encode() if api.posts_name else None
+            with suppress(*_FAILURES):
+                answer = as_object(ask(f"{address.removesuffix('/v1')}{api.path}", body))
+                own_facts = {**api.read(answer, name), **own_facts}
+        facts = {**facts, **own_facts}
+    if entry is None and not facts:
+        return {}
+    is_final = not is_local or _WINDOW in facts
+    return {**_facts(list_entry.trained_tokens), IS_FINAL: is_final, **facts}
+
+
+def served_models(settings: LLMSettings, address: str) -> Sequence[str] | None:
+    """Return the names that the server lists, or None if it has no list."""
+    try:
+        data = _ask(settings, time.monotonic() + _PATIENCE_S, f"{address}/models")
+        models = _List.model_validate(data).data
+    except _FAILURES:
+        return None
+    return [name for name in map(_id_of, models) if name]
+
+
+_FAILURES = (OSError, HTTPException, ValueError)
+
+
+def _ask(settings: LLMSettings, end_s: float, url: str, body: bytes | None = None) -> object:
+    """Return what the server answers, with a POST of the body if there is one."""
+    headers = {**settings.extra_headers, **bearer_headers(settings.key)}
+
+    def left_s() -> float:
+        if (seconds := end_s - time.monotonic()) <= 0:
+            raise TimeoutError
+        return seconds
+
+    method = "POST" if body else "GET"
+    with (
+        Waiter(CancelToken(), left_s) as waiter,
+        closing(request(method, url, headers, body, waiter)) as response,
+    ):
+        data = bytearray()
+        for piece in response.pieces():
+            data += piece
+            if len(data) > _MAX_BYTES:
+                raise ValueError(url)
+    if response.status != OK:
+        raise ValueError(response.status)
+    return json.loads(data)
+
+
+def _entry_of(data: object, model: str) -> _ListedModel | None:
+    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
+    entries = (each for each in _List.model_validate(data).data if _id_of(each) in _names(model))
+    entry = next(entries, None)
+    return None if entry is None else _ListedModel.model_validate(entry)
+
+
+def _listed_facts(entry: _ListedModel) -> Json:
+    windows = (
+        *(entry.loaded_tokens, entry.slot_tokens),
+        *(entry.configured_tokens, entry.served_tokens),
+    )
+    # A server may send null, 0 or -1 for a window that it does not know.
+    window = next((size for size in windows if size and size > 0), None)
+    calls, sees = (
+        entry.parameters and "tools" in entry.parameters,
+        entry.kinds and "image" in entry.kinds,
+    )
+    return _facts(window, calls, sees)
+
+
+def _facts(window: object, calls: object = None, sees: object = None) -> Json:
+    is_window = isinstance(window, int) and not isinstance(window, bool) and window > 0
+    values = {_CALLS: calls, _SEES: sees}
+    flags = {name: value for name, value in values.items() if isinstance(value, bool)}
+    return {_WINDOW: window, **flags} if is_window else flags
+
+
+def _names(model: str) -> set[str]:
+    return {model, model.partition("/")[2], model.rpartition("/")[2]}
+
+
+def _id_of(entry: object) -> str | None:
+    match entry:
+        case {"id": str(name)}:
+            return name
+        case _:
+            return None
