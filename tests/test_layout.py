@@ -156,6 +156,7 @@ PROCESSES = (
     *("features/sandbox/landlock", "features/sandbox/entry"),
     *("features/models/litellm_calls", "features/models/image_scaling"),
     "features/sandbox/monitor",
+    "workspace/pdf_text",
     "frontends/fleet/engines",
     "conformance/",
 )
@@ -163,6 +164,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("features/models/litellm_child",),
     "mcp": ("features/mcp/",),
     "PIL": ("features/models/image_child",),
+    "pypdf": ("workspace/pdf_child",),
     "pygls": ("frontends/lsp/positions",),
     "lsprotocol": ("frontends/lsp/",),
     "typer": ("frontends/cli/",),

@@ -29,6 +29,7 @@ from oh_daemon.workspace.arbiter import TextWithNote, fingerprint
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import MAX_SHOWN_BYTES
 from oh_daemon.workspace.paths import printable, uri_from_path
+from oh_daemon.workspace.pdf_text import HEAD, NO_TEXT, read_pdf_text
 from oh_daemon.workspace.text_changes import (
     Change,
     Create,
@@ -50,6 +51,7 @@ _IMAGES = {
 _NOTEBOOK = (
     "the cells of a notebook; view it with start_line for its JSON, which edits have to match"
 )
+_PDF = "the text of a PDF, which cannot be edited here"
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 
 _DESCRIPTION = """View and edit text files.
@@ -153,9 +155,11 @@ class EditTool:
         try:
             view = self._read(path)
         except ToolError:
-            if (image := self._image(path)) is None:
+            if (other := self._image_or_pdf(path, args, masker)) is None:
                 raise
-            return image
+            return other
+        if view.text.startswith(HEAD.decode()) and (pdf := self._image_or_pdf(path, args, masker)):
+            return pdf  # Some PDFs are bytes of ASCII.
         if path.suffix == ".ipynb" and not {"start_line", "end_line"} & args.keys():
             cells = render_notebook(view.text)
             if cells is not None:
@@ -164,11 +168,16 @@ class EditTool:
         text = {"type": "text", "text": _render_view(view, args, masker)}
         return ToolResult((text,), meta={SEEN: fingerprint(view.text)})
 
-    def _image(self, path: Path) -> ToolResult | None:
+    def _image_or_pdf(self, path: Path, args: Json, masker: Masker) -> ToolResult | None:
         try:
             raw = self._documents.files.read_bytes(path)
         except ToolError:
             return None
+        if raw.startswith(HEAD):
+            text = read_pdf_text(raw)
+            if text is None:
+                raise ToolError(f"{self._name(path)!r} is a PDF of {len(raw):,} bytes; {NO_TEXT}")
+            return ToolResult.of(_render_view(TextWithNote(text, _PDF), args, masker))
         kind = next(
             (kind for head, kind in _IMAGES.items() if re.match(head, raw, re.DOTALL)), None
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pdf_files import pdf
 from scripted_editor import MemoryBlobs, ScriptedEditor
 
 from oh_daemon.common.cancel import CancelToken
@@ -132,6 +133,20 @@ def test_an_image_is_viewed_as_an_image_whatever_its_name(
     assert text["text"] == f"[picture: {kind}, {len(head)} bytes]"
     assert (image["type"], image["mimeType"]) == ("image", kind)
     assert b64decode(image["data"]) == head
+
+
+def test_pdf_is_viewed_as_the_text_of_its_pages(workspace: Workspace) -> None:
+    (workspace.root / "doc.pdf").write_bytes(pdf("One.", "Two."))
+    (workspace.root / "scan.pdf").write_bytes(pdf("x", stream=b" "))
+    (workspace.root / "ascii.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< >>\nendobj\n")
+    shown = workspace.ask("view", "doc.pdf")
+    assert "     2\tOne.\n     3\t--- page 2 of 2 ---\n     4\tTwo.\n" in shown
+    assert "cannot be edited" in shown
+    later_lines = workspace.ask("view", "doc.pdf", start_line=4)
+    assert ("Two." in later_lines, "One." in later_lines) == (True, False)
+    for name in ("scan.pdf", "ascii.pdf"):
+        with pytest.raises(ToolError, match="pdftotext"):
+            workspace.ask("view", name)
 
 
 def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(workspace: Workspace) -> None:
