@@ -12,6 +12,7 @@ from oh_daemon.conversations.mentions import Mentions, is_mention
 from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.attachments.images import (
     Attachments,
+    FilePart,
     is_image_file,
     mentioned_images,
     require_sight,
@@ -22,7 +23,7 @@ from oh_daemon.features.condensation.condensation import render_transcript
 from oh_daemon.kernel.context import LOG_SCHEME
 from oh_daemon.kernel.ports import EventLog
 from oh_daemon.protocol import messages as m
-from oh_daemon.protocol.content import ImagePart, Part
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import InvalidParamsError
 
 _MAX_TRANSCRIPT_CHARS = 32 << 10
@@ -50,7 +51,7 @@ def _names_skill(part: Part) -> bool:
 
 
 def _refers(part: Part) -> bool:
-    if isinstance(part, ImagePart) or is_mention(part):
+    if isinstance(part, FilePart) or is_mention(part):
         return True
     return _is_conversation(part) or is_image_file(part)
 
@@ -91,9 +92,12 @@ class Resolver:
         options = open_conversation.conversation.state.options_now
         chosen_model = self._conversations.context.user.models.model_for(model or options["model"])
         require_sight(content, chosen_model)
-        log, sees = open_conversation.conversation.journal.log, chosen_model.traits.sees_images
+        log, own_folders = (
+            open_conversation.conversation.journal.log,
+            open_conversation.runtime.folders,
+        )
         parts = self.stored_part(content, folders, log)
-        images = mentioned_images(content, open_conversation.runtime.folders) if sees else ()
+        images = mentioned_images(content, own_folders, chosen_model.traits)
         return with_images(parts, images, lambda: chosen_model, log)
 
     def stored_part(

@@ -39,6 +39,9 @@ _MAX_FILES = 100
 PLAN_MARKS = {"pending": "[ ]", "inProgress": "[~]", "completed": "[x]"}
 _IMAGE_CHARS = 6_000
 """The size of an image in estimates, however large its data is."""
+_DOCUMENT_CHARS = 40_000
+"""The same of a PDF: some six pages, which providers read as text and images."""
+_FILES = frozenset({"image", "document"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +262,8 @@ def size_of(message: Json) -> int:
     size = len(str(message.get("tool_calls", "")))
     if isinstance(content, str):
         return size + len(content)
-    return size + sum(len(part.get("text", "")) or _IMAGE_CHARS for part in content)
+    chars = {"image_url": _IMAGE_CHARS, "file": _DOCUMENT_CHARS}
+    return size + sum(len(part.get("text", "")) or chars.get(part["type"], 0) for part in content)
 
 
 def _batch_of(item: plain.Item) -> str | None:
@@ -404,7 +408,7 @@ def _plain_content(part: Json) -> str:
 
 def _user_content(parts: Sequence[plain.Part]) -> str | list[Json]:
     """Return plain text where that is enough, since some endpoints accept no list."""
-    if any(part["type"] == "image" for part in parts):
+    if any(part["type"] in _FILES for part in parts):
         return [_user_part(part) for part in parts]
     return "\n\n".join(_part_text(part) for part in parts)
 
@@ -412,31 +416,39 @@ def _user_content(parts: Sequence[plain.Part]) -> str | list[Json]:
 def _user_part(part: plain.Part) -> Json:
     if part["type"] == "image":
         return _image_url(part)
+    if part["type"] == "document":
+        name = part.get("name") or "document.pdf"
+        return {"type": "file", "file": {"filename": name, "file_data": _data_url(part)}}
     return {"type": "text", "text": _part_text(part)}
 
 
 def _image_url(part: plain.ImagePart | Json) -> Json:
+    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+
+
+def _data_url(part: plain.ImagePart | plain.DocumentPart | Json) -> str:
     data = part.get("data")
     # Images are large: one stored as a blob is read for each request and not kept in memory.
     url = f"{_BLOB}{part.get('outputRef')}" if data is None else f"base64,{data}"
-    return {"type": "image_url", "image_url": {"url": f"data:{part['mimeType']};{url}"}}
+    return f"data:{part['mimeType']};{url}"
 
 
 def with_images(message: Json, read_blob: Callable[[str], bytes]) -> Json:
-    """Return the message with the images that are stored as blobs filled in."""
+    """Return the message with the images and PDFs that are stored as blobs filled in."""
     content: list[Json] = message["content"]
     return {**message, "content": [_with_image(part, read_blob) for part in content]}
 
 
 def _with_image(part: Json, read_blob: Callable[[str], bytes]) -> Json:
-    head, is_blob, ref = part.get("image_url", {"url": ""})["url"].partition(_BLOB)
+    kind, field = ("file", "file_data") if part["type"] == "file" else ("image_url", "url")
+    head, is_blob, ref = part.get(kind, {field: ""})[field].partition(_BLOB)
     if not is_blob:
         return part
     try:
         data = b64encode(read_blob(ref)).decode()
     except DaemonError:
-        return {"type": "text", "text": "(an image that is no longer stored)"}
-    return {"type": "image_url", "image_url": {"url": f"{head}base64,{data}"}}
+        return {"type": "text", "text": "(a file that is no longer stored)"}
+    return {"type": kind, kind: {**part[kind], field: f"{head}base64,{data}"}}
 
 
 def _part_text(part: plain.Part) -> str:

@@ -139,6 +139,8 @@ class Traits:
     may_be_wider: bool = False
     """Whether another model may answer, whose window is wider or unknown."""
     sees_images: bool = False
+    reads_pdfs: bool = False
+    """Whether it takes PDFs as documents; otherwise it gets their text."""
     caveats: tuple[Caveat, ...] = ()
     """What a user should know before the first call, for instance no function calling."""
     input_price: float = math.inf

@@ -7,16 +7,16 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from oh_daemon.protocol.base import Contract
-from oh_daemon.protocol.content import ImageType, Part
+from oh_daemon.protocol.content import FileType, Part
 from oh_daemon.protocol.messages import ConversationId
 
 
 class AttachmentPutParams(Contract):
-    """Upload an image in pieces, to be used in a message; kept until the daemon exits."""
+    """Upload an image or a PDF in pieces, to be used in a message; kept until the daemon exits."""
 
     attachment_id: str | None = None
     """Id from the answer to the first piece."""
-    mime_type: ImageType
+    mime_type: FileType
     index: Annotated[int, Field(ge=0)]
     """Index of this piece; a piece may be sent again."""
     total: Annotated[int, Field(ge=1)]
@@ -24,7 +24,7 @@ class AttachmentPutParams(Contract):
     data: Annotated[str, Field(min_length=1, max_length=-(-(512 << 10) // 3) * 4)]
     """Base64; at most 512 KiB once decoded."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Hash of the whole image, checked when the last piece has arrived."""
+    """Hash of the whole file, checked when the last piece has arrived."""
 
 
 class AttachmentPutResult(Contract):

@@ -9,6 +9,7 @@ from pydantic import Field
 from oh_daemon.protocol.base import Contract, Range
 
 ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
+FileType = Annotated[str, Field(pattern=r"^(image/(png|jpeg|gif|webp)|application/pdf)$")]
 
 
 class TextPart(Contract):
@@ -30,10 +31,28 @@ class ImagePart(Contract):
     """Refers to an image that this conversation already has; `output/read` gives it in base64."""
 
 
+class DocumentPart(Contract):
+    """A PDF, given by one of three fields; in the log it has `data` or `outputRef`.
+
+    A model that reads PDFs gets the document, another one its text.
+    """
+
+    type: Literal["document"] = "document"
+    mime_type: Literal["application/pdf"] = "application/pdf"
+    name: Annotated[str, Field(max_length=255)] | None = None
+    """Its name for the model and for people, such as `invoice.pdf`."""
+    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)] | None = None
+    """Base64; at most 5 MiB once decoded."""
+    attachment_id: str | None = None
+    """Id from `attachment/put`."""
+    output_ref: str | None = None
+    """Refers to a document that this conversation already has."""
+
+
 class ResourceLinkPart(Contract):
     """A file or conversation that the user refers to; the agent reads a file when it needs it.
 
-    An image file in the open folders is shown to a model that sees images: the daemon adds it. Of a
+    An image or PDF in the open folders is added by the daemon for a model that takes it. Of a
     folder (its URI ends in `/`), the agent gets the names of the files; of `oh-git:/diff`, what has
     changed since the last commit; of a page with `fetch`, the text.
     """
@@ -112,6 +131,7 @@ class SkillPart(Contract):
 Part = Annotated[
     TextPart
     | ImagePart
+    | DocumentPart
     | ResourceLinkPart
     | ResourcePart
     | SelectionPart

@@ -54,6 +54,8 @@ class ModelDescribeResult(Contract):
     """Whether another model may answer, whose window is wider or unknown."""
     sees_images: bool = False
     """Whether it accepts images."""
+    reads_pdfs: bool = False
+    """Whether it accepts PDFs; otherwise it gets their text."""
     caveats: tuple[ModelCaveat, ...] = ()
     """What a user should know before the first call."""
     input_price: float | None = None

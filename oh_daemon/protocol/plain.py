@@ -100,6 +100,14 @@ if TYPE_CHECKING:
         attachmentId: NotRequired[str]
         outputRef: NotRequired[str]
 
+    class DocumentPart(TypedDict):
+        type: Literal["document"]
+        mimeType: Literal["application/pdf"]
+        name: NotRequired[str]
+        data: NotRequired[str]
+        attachmentId: NotRequired[str]
+        outputRef: NotRequired[str]
+
     class ResourceLinkPart(TypedDict):
         type: Literal["resourceLink"]
         uri: str
@@ -608,6 +616,7 @@ if TYPE_CHECKING:
     Part = (
         TextPart
         | ImagePart
+        | DocumentPart
         | ResourceLinkPart
         | ResourcePart
         | SelectionPart

@@ -36,7 +36,7 @@ def main(max_pages: int) -> None:
         n_chars += len(text)
         data = f"--- page {number} of {n_pages} ---\n{text}\n"
         sys.stdout.buffer.write(data.encode("utf-8", "replace"))
-        # What is complete counts if a later page exceeds a limit.
+        # A whole page counts if a later one exceeds a limit.
         sys.stdout.flush()
 
 

@@ -165,7 +165,7 @@ def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
     image = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
     [message] = render_batch([user(text("See"), image)])
     message = with_images(message, MemoryLog().read_blob)
-    missing_image = {"type": "text", "text": "(an image that is no longer stored)"}
+    missing_image = {"type": "text", "text": "(a file that is no longer stored)"}
     assert message["content"] == [{"type": "text", "text": "See"}, missing_image]
 
 

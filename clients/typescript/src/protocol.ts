@@ -1,6 +1,6 @@
 /** What crosses the wire; written by `make schema`, explained in protocol.md. */
 
-export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart | SkillPart;
+export type Part = TextPart | ImagePart | DocumentPart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart | SkillPart;
 
 export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed";
 
@@ -80,6 +80,16 @@ export interface TextPart {
 export interface ImagePart {
   type: "image";
   mimeType: string;
+  data?: string;
+  attachmentId?: string;
+  outputRef?: string;
+}
+
+/** A PDF, given by one of three fields; in the log it has `data` or `outputRef`. */
+export interface DocumentPart {
+  type: "document";
+  mimeType: "application/pdf";
+  name?: string;
   data?: string;
   attachmentId?: string;
   outputRef?: string;
@@ -507,7 +517,7 @@ export interface CheckpointRestoreParams {
   dryRun?: boolean;
 }
 
-/** Upload an image in pieces, to be used in a message; kept until the daemon exits. */
+/** Upload an image or a PDF in pieces, to be used in a message; kept until the daemon exits. */
 export interface AttachmentPutParams {
   attachmentId?: string;
   mimeType: string;
@@ -848,6 +858,7 @@ export interface ModelDescribeResult {
   contextWindow?: number;
   mayBeWider?: boolean;
   seesImages?: boolean;
+  readsPdfs?: boolean;
   caveats?: readonly ModelCaveat[];
   inputPrice?: number;
 }

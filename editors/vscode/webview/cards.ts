@@ -128,6 +128,8 @@ export function part(value: Part, conversationId = ""): HTMLElement {
         : h("div.text", {}, value.text);
     case "image":
       return imageView(value, conversationId);
+    case "document":
+      return h("span.chip", { title: "A PDF" }, icon("file"), value.name ?? "PDF");
     case "selection":
       return fileChip(
         value.uri,

@@ -23,8 +23,9 @@ export interface ComposerActions {
 const MENTIONED = ["file", "folder", "symbol", "conversation", "changes", "page", "skill"] as const;
 const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
+const PDF = "application/pdf";
 /** The daemon's limit. */
-const MAX_IMAGE_BYTES = 20 << 20;
+const MAX_FILE_BYTES = 20 << 20;
 const MAX_KEPT_CHARS = 50_000;
 /** The data type of entries dragged from the explorer and of editor tabs. */
 const URI_LIST = "text/uri-list";
@@ -163,7 +164,7 @@ export class Composer {
 
   /** Remembers the draft without large images: the editor's storage is meant for small values. */
   private keepDraft(): void {
-    const kept = this.attached.filter((part) => part.type !== "image" || (part.data?.length ?? 0) < MAX_KEPT_CHARS);
+    const kept = this.attached.filter((part) => !("data" in part) || (part.data?.length ?? 0) < MAX_KEPT_CHARS);
     this.actions.draft({ draft: this.input.value, attached: kept });
   }
 
@@ -226,26 +227,29 @@ export class Composer {
   }
 
   private onFiles(event: Event, data: DataTransfer | null): void {
-    const images = [...(data?.files ?? [])].filter((file) => IMAGE.test(file.type));
+    const files = [...(data?.files ?? [])].filter((file) => IMAGE.test(file.type) || file.type === PDF);
     const uris =
-      images.length > 0
+      files.length > 0
         ? []
         : (data?.getData(URI_LIST) ?? "").split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
-    if (images.length === 0 && uris.length === 0) return;
+    if (files.length === 0 && uris.length === 0) return;
     event.preventDefault();
     for (const uri of uris)
       this.attach({ type: "resourceLink", uri: uri.replace(/^vscode-remote:\/\/[^/]*/, "file://") });
-    for (const file of images) this.attachImage(file);
+    for (const file of files) this.attachFile(file);
   }
 
-  private attachImage(file: File): void {
-    if (file.size > MAX_IMAGE_BYTES) {
-      report(new Error(`The image ${file.name} is larger than 20 MiB; make it smaller first.`));
+  private attachFile(file: File): void {
+    if (file.size > MAX_FILE_BYTES) {
+      report(new Error(`The file ${file.name} is larger than 20 MiB; make it smaller first.`));
       return;
     }
     const reader = new FileReader();
-    reader.onload = () =>
-      this.attach({ type: "image", mimeType: file.type, data: String(reader.result).split(",")[1] ?? "" });
+    reader.onload = () => {
+      const data = String(reader.result).split(",")[1] ?? "";
+      if (file.type === PDF) this.attach({ type: "document", mimeType: PDF, name: file.name, data });
+      else this.attach({ type: "image", mimeType: file.type, data });
+    };
     reader.readAsDataURL(file);
   }
 

@@ -63,10 +63,11 @@ async function readWhole(conversationId: string, outputRef: string): Promise<str
   }
 }
 
-/** Returns the part as it is sent: a large image is uploaded first, and the part only refers to it. */
+/** Returns the part as it is sent: a large image or PDF is uploaded first, and the part only refers to it. */
 export async function uploaded(part: Part): Promise<Part> {
-  const data = part.type === "image" ? (part.data ?? "") : "";
-  if (part.type !== "image" || data.length <= INLINE_CHARS) return part;
+  if (part.type !== "image" && part.type !== "document") return part;
+  const { data = "", ...facts } = part;
+  if (data.length <= INLINE_CHARS) return part;
   const { mimeType } = part;
   const total = Math.ceil(data.length / PIECE_CHARS);
   let named: { attachmentId?: string } = {};
@@ -75,5 +76,5 @@ export async function uploaded(part: Part): Promise<Part> {
     const { attachmentId } = await call("attachment/put", { ...named, mimeType, index, total, data: piece });
     named = { attachmentId };
   }
-  return { type: "image", mimeType, ...named };
+  return { ...facts, ...named };
 }

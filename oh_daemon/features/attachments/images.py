@@ -1,4 +1,4 @@
-"""Images of messages: checked before a message is accepted, stored as the conversation's blobs.
+"""Images and PDFs of messages: checked before a message is accepted, stored as blobs of the log.
 
 They come from files, or from clients in pieces. Uploads stay in memory; when they take too much
 there, the oldest are dropped.
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.kernel.journal import new_id
-from oh_daemon.kernel.ports import EventLog, Model
+from oh_daemon.kernel.ports import EventLog, Model, Traits
 from oh_daemon.protocol.composing import AttachmentPutParams, AttachmentPutResult
-from oh_daemon.protocol.content import ImagePart, Part
+from oh_daemon.protocol.content import DocumentPart, ImagePart, Part
 from oh_daemon.protocol.errors import (
     InvalidParamsError,
     PathOutsideWorkspaceError,
@@ -31,15 +31,18 @@ MAX_IMAGES = 20
 _MAX_MENTIONED_BYTES = (5 << 20) * 3 // 4
 """In base64 that is 5 MiB, which all providers take."""
 _MAX_INLINE_BYTES = 5 << 20
-_TOO_MANY = f"a message has at most {MAX_IMAGES} images"
+_TOO_MANY = f"a message has at most {MAX_IMAGES} images and PDFs"
 _MAX_MEMORY_BYTES = 64 << 20
+_PDF = "application/pdf"
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
     (b"RIFF", "image/webp"),
+    (b"%PDF-", _PDF),
 )
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+FilePart = ImagePart | DocumentPart
 
 
 @dataclass(slots=True)
@@ -145,42 +148,48 @@ def read_images(files: Sequence[str | Path]) -> list[bytes]:
     return [_read_image(Path(file)) for file in files]
 
 
-def inline_images(images: Sequence[bytes]) -> list[ImagePart]:
-    """Return images as parts that have them. Raises `InvalidParamsError` for one above 5 MiB."""
+def inline_images(images: Sequence[bytes]) -> list[FilePart]:
+    """Return files as parts that have them. Raises `InvalidParamsError` for one above 5 MiB."""
     if any(len(data) > _MAX_INLINE_BYTES for data in images):
-        raise InvalidParamsError("an image has more than 5 MiB, too much for a daemon elsewhere")
+        raise InvalidParamsError("a file has more than 5 MiB, too much for a daemon elsewhere")
     return [
-        ImagePart(mime_type=_type_of(data) or "", data=base64.b64encode(data).decode())
+        _part_of(data).model_copy(update={"data": base64.b64encode(data).decode()})
         for data in images
     ]
+
+
+def _part_of(data: bytes) -> FilePart:
+    kind = _type_of(data) or ""
+    return DocumentPart() if kind == _PDF else ImagePart(mime_type=kind)
 
 
 def _read_image(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES or _type_of(data) is None:
-        kinds = f"PNG, JPEG, GIF or WebP image of at most {MAX_BYTES >> 20} MiB"
+        kinds = f"PNG, JPEG, GIF or WebP image or PDF of at most {MAX_BYTES >> 20} MiB"
         raise InvalidParamsError(f"{str(path)!r} is no {kinds}")
     return data
 
 
 def is_image_file(part: Part) -> bool:
-    """Return whether the part is a link to a file that is an image by its name."""
+    """Return whether the part is a link to a file that is an image or a PDF by its name."""
     return part.type == "resourceLink" and part.uri.lower().endswith(_SUFFIXES)
 
 
-def mentioned_images(content: Sequence[Part], folders: Folders) -> list[bytes]:
-    """Read the image files in the folders that the content has links to.
+def mentioned_images(content: Sequence[Part], folders: Folders, traits: Traits) -> list[bytes]:
+    """Read the files in the folders that the content has links to and the model takes.
 
     A file that cannot be read or shown is left out: the link alone says what the user means.
     """
-    room = MAX_IMAGES - sum(isinstance(part, ImagePart) for part in content)
+    room = MAX_IMAGES - sum(isinstance(part, FilePart) for part in content)
     images: list[bytes] = []
     for part in content:
         if part.type == "resourceLink" and is_image_file(part) and len(images) < room:
             with suppress(PathOutsideWorkspaceError, InvalidParamsError, OSError):
                 path = folders.resolve(part.uri, writing=False)
-                if path.is_file() and path.stat().st_size <= _MAX_MENTIONED_BYTES:
+                is_taken = traits.reads_pdfs if path.suffix == ".pdf" else traits.sees_images
+                if is_taken and path.is_file() and path.stat().st_size <= _MAX_MENTIONED_BYTES:
                     images.append(_read_image(path))
     return images
 
@@ -192,10 +201,10 @@ def with_images(
 
     Raises `InvalidParamsError` when the model cannot see them; then nothing is stored.
     """
-    parts = [ImagePart(mime_type=_type_of(data) or "") for data in images]
+    parts = [*map(_part_of, images)]
     if parts:
         require_sight(parts, model())
-    has = {part.output_ref for part in content if isinstance(part, ImagePart)}
+    has = {part.output_ref for part in content if isinstance(part, FilePart)}
     stored_parts = (
         part.model_copy(update={"output_ref": log.put_blob(data)})
         for part, data in zip(parts, images, strict=True)
@@ -216,26 +225,26 @@ def require_sight(content: Sequence[Part], model: Model) -> None:
 def stored_images(
     content: Sequence[Part], attachments: Attachments, log: EventLog
 ) -> tuple[Part, ...]:
-    """Return the content with uploaded images stored as the conversation's blobs. Writes to disk.
+    """Return the content with uploaded files stored as the conversation's blobs. Writes to disk.
 
-    Raises `InvalidParamsError` about the first image that is unusable; then nothing is written.
+    Raises `InvalidParamsError` about the first file that is unusable; then nothing is written.
     """
-    images = {n: part for n, part in enumerate(content) if isinstance(part, ImagePart)}
-    if len(images) > MAX_IMAGES:
+    files = {n: part for n, part in enumerate(content) if isinstance(part, FilePart)}
+    if len(files) > MAX_IMAGES:
         raise InvalidParamsError.at("content", _TOO_MANY)
-    uploads = {n: _upload_of(part, f"content.{n}", attachments, log) for n, part in images.items()}
+    uploads = {n: _upload_of(part, f"content.{n}", attachments, log) for n, part in files.items()}
     parts = {
-        n: ImagePart(mime_type=images[n].mime_type, output_ref=log.put_blob(data))
+        n: files[n].model_copy(update={"attachment_id": None, "output_ref": log.put_blob(data)})
         for n, data in uploads.items()
         if data is not None
     }
     return tuple(parts.get(n, part) for n, part in enumerate(content))
 
 
-def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> bytes | None:
-    """Return the uploaded bytes; None if the message or the log has the image already."""
+def _upload_of(part: FilePart, path: str, attachments: Attachments, log: EventLog) -> bytes | None:
+    """Return the uploaded bytes; None if the message or the log has the file already."""
     if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
-        raise InvalidParamsError.at(path, "an image has either data, attachmentId or outputRef")
+        raise InvalidParamsError.at(path, "a file has either data, attachmentId or outputRef")
     if part.output_ref is not None:
         log.blob_size(part.output_ref)  # Raises when there is no such image.
     if part.data is not None:
@@ -258,7 +267,7 @@ def _require_type(data: bytes, mime_type: str, path: str) -> None:
     actual_type = _type_of(data)
     if actual_type != mime_type:
         raise InvalidParamsError.at(
-            path, f"the data is {actual_type or 'no known image'}, not {mime_type}"
+            path, f"the data is {actual_type or 'no known image or PDF'}, not {mime_type}"
         )
 
 

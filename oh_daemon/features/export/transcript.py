@@ -162,5 +162,7 @@ def name_and_text(part: plain.Part) -> tuple[str, str]:
             return name + place, part["text"]
         case "image":
             return "an image", ""
+        case "document":
+            return name or "a PDF", ""
         case _:
             return name + place, ""

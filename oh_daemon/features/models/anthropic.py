@@ -177,6 +177,10 @@ def _arguments(text: str) -> Json:
 def _render_part(part: Json) -> Json:
     if part["type"] == "image_url":
         block: Json = {"type": "image", "source": _source(part["image_url"]["url"])}
+    elif part["type"] == "file":
+        file: Json = part["file"]
+        source = _source(file["file_data"])
+        block = {"type": "document", "source": source, "title": file["filename"]}
     else:
         block = text_part(part["text"])
     mark = part.get("cache_control")

@@ -66,6 +66,7 @@ class Capabilities:
     context_window: int | None
     calls_functions: bool
     sees_images: bool
+    reads_pdfs: bool
     table_entry: str | None
     """The model's key in litellm's table, which also has its prices."""
     api: Api = "chat"
@@ -100,6 +101,7 @@ def find_capabilities(
         context_window=window if isinstance(window, int) else quirks.context_window,
         calls_functions=bool(entry.get("supports_function_calling", key is None)),
         sees_images=bool(entry.get("supports_vision", key is None)),
+        reads_pdfs=bool(entry.get("supports_pdf_input")),
         table_entry=key,
         api=settings.api or _find_api(settings, entry),
         reasons=bool(entry.get("supports_reasoning")) if key else None,

@@ -42,6 +42,8 @@ class Provider:
     takes_effort: Literal["always", "known", "thinking"] = "known"
     """`reasoning_effort`: for all models that may reason, or only for those that are known to; or
     the field `thinking` instead, which is on or off."""
+    takes_pdfs: bool = False
+    """It takes PDFs in messages; LiteLLM translates them for the providers without a row."""
     required: str = "required"
     """The `tool_choice` for "some tool"."""
     effortless: str | None = None
@@ -100,6 +102,7 @@ PROVIDERS: Mapping[str, Provider] = {
             has_responses=True,
             takes_cache_key=True,
             takes_effort="always",
+            takes_pdfs=True,  # platform.openai.com, "File inputs" (2026-11).
         ),
         Provider(
             "anthropic",
@@ -109,6 +112,7 @@ PROVIDERS: Mapping[str, Provider] = {
             tokens_in=("ANTHROPIC_AUTH_TOKEN",),
             path="/v1/messages",
             dialect="anthropic",
+            takes_pdfs=True,  # platform.claude.com, "PDF support" (2026-11).
         ),
         _chat(
             "openrouter",
@@ -117,6 +121,7 @@ PROVIDERS: Mapping[str, Provider] = {
             *("OPENROUTER_API_KEY", "OR_API_KEY"),
             has_responses=True,
             takes_effort="always",
+            takes_pdfs=True,  # openrouter.ai/docs, "PDF inputs" (2026-11).
             adds={"usage": {"include": True}},
         ),
         _chat(

@@ -36,6 +36,7 @@ from oh_daemon.features.models.dialect import (
     encode_body,
     encoded_body,
 )
+from oh_daemon.features.models.documents import DocumentTexts
 from oh_daemon.features.models.failures import (
     CallFailure,
     explain,
@@ -94,6 +95,7 @@ class RemoteModel:
         self._reliefs = WeakKeyDictionary[object, tuple[Relief, ...]]()
         """What a provider refused before, by conversation."""
         self._images = ScaledImages()
+        self._documents = DocumentTexts()
         self._has_asked_again = False
         """Whether the server was asked for its limits once more, after it has loaded the model."""
         self.name = settings.model
@@ -116,6 +118,7 @@ class RemoteModel:
         return Traits(
             context_window=can.context_window,
             sees_images=can.sees_images,
+            reads_pdfs=self._reads_pdfs,
             caveats=() if is_known else (Caveat("noFunctionCalls", warning, about=self.name),),
             input_price=input_price(settings, self._address, price_table()),
         )
@@ -213,9 +216,17 @@ class RemoteModel:
             )
             if relief.without_setting:
                 settings = settings.model_copy(update={relief.without_setting: None})
-        messages = with_ends(within_images(request.messages, can.rules, self._images.scaled))
+        messages = within_images(request.messages, can.rules, self._images.scaled)
+        if not self._reads_pdfs or any(relief.documents_as_text for relief in reliefs):
+            messages = self._documents.written_out(messages)
+        messages = with_ends(messages)
         provider = find_provider(settings, price_table())
         return ProviderCall(replace(request, messages=messages), settings, can, provider)
+
+    @cached_property
+    def _reads_pdfs(self) -> bool:
+        provider = find_provider(self._settings, price_table())
+        return self._capabilities.reads_pdfs and (provider is None or provider.takes_pdfs)
 
     def _with_written_calls(self, answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
         """Return the answer with the calls in its text as calls, if the model makes them so."""

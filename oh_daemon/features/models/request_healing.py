@@ -139,6 +139,11 @@ def without_images(message: Json, note: str) -> Json:
     return {**message, "content": plain_content(parts)}
 
 
+def has_document(message: Json) -> bool:
+    """Return whether the message has a PDF, in the form of OpenAI's part `file`."""
+    return any(part["type"] == "file" for part in as_list(message.get("content")))
+
+
 def within_images(messages: Sequence[Json], rules: Rules, scale: Scale) -> Sequence[Json]:
     """Return the messages with smaller images, and a line of text for each that is left out.
 
@@ -380,6 +385,7 @@ class Relief:
     what: str
     """What the user is told."""
     without_images: bool = False
+    documents_as_text: bool = False
     without_thinking: bool = False
     in_strict_order: bool = False
     without_tools: tuple[str, ...] = ()
@@ -394,6 +400,8 @@ def plan_relief(message: str, request: ModelRequest) -> Relief | None:
     has_thinking = any("thinking" in each or "tool_calls" in each for each in request.messages)
     if has_thinking and re.search(r"signature|thinking|reasoning_(?:content|item)", text):
         return Relief("the thinking of earlier answers was left out", without_thinking=True)
+    if re.search(r"\bpdf|document|\bfiles?\b", text) and any(map(has_document, request.messages)):
+        return Relief("PDFs were sent as text", documents_as_text=True)
     if "image" in text:
         return Relief("the images of the conversation were left out", without_images=True)
     if re.search(

@@ -98,6 +98,8 @@ def _render_content(content: str | list[Json]) -> str | list[Json]:
 def _render_part(part: Json) -> Json:
     if part["type"] == "image_url":
         return {"type": "input_image", "image_url": part["image_url"]["url"]}
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
     return {"type": "input_text", "text": part["text"]}
 
 

@@ -95,6 +95,7 @@ class Routed:
             context_window=max(filter(None, windows), default=None),
             may_be_wider=None in windows,
             sees_images=any(traits.sees_images for traits in all_traits),
+            reads_pdfs=any(traits.reads_pdfs for traits in all_traits),
             caveats=tuple(dict.fromkeys(each for traits in all_traits for each in traits.caveats)),
         )
 

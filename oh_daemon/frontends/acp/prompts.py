@@ -29,7 +29,13 @@ from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.turns import may_resume, turn_end
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import problem_in
-from oh_daemon.protocol.content import ImagePart, Part, ResourceLinkPart, ResourcePart
+from oh_daemon.protocol.content import (
+    DocumentPart,
+    ImagePart,
+    Part,
+    ResourceLinkPart,
+    ResourcePart,
+)
 from oh_daemon.protocol.errors import AuthRequiredError, InvalidParamsError
 
 _SIGN_IN = (
@@ -262,6 +268,12 @@ def _parts_of(n: int, block: Any) -> Iterator[Part]:
         case {"type": "image", "mimeType": str(kind), "data": str(data)}:
             base64.b64decode(data, validate=True)
             yield ImagePart(mime_type=kind, data=data)
+        case {
+            "type": "resource",
+            "resource": {"uri": str(uri), "mimeType": "application/pdf", "blob": str(data)},
+        }:
+            base64.b64decode(data, validate=True)
+            yield DocumentPart(name=uri.rpartition("/")[2][:255] or None, data=data)
         case {"type": "resource_link", "uri": str(uri)}:
             name = block.get("name")
             yield ResourceLinkPart(uri=uri, name=name if isinstance(name, str) else None)

@@ -106,7 +106,7 @@ def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[
         case "usage.updated" if "purpose" not in event:
             size = event.get("contextSize")
             # Without a size there is nothing to compare with, but a cost needs one, too.
-            if size or cost:
+            if size or (cost and cost["amount"]):
                 usage_update: acp.UsageUpdate = {"used": event["contextUsed"], "size": size or 0}
                 if cost:
                     usage_update["cost"] = {"amount": cost["amount"], "currency": cost["currency"]}
@@ -153,6 +153,8 @@ def _message_text(part: plain.Part) -> str:
             return f"/{part['name']} {part.get('args') or ''}".rstrip()
         case "image":
             return "[image]"
+        case "document":
+            return f"[{part.get('name') or 'PDF'}]"
         case "resourceLink" | "resource" | "selection" | "diagnostics":
             return f"@{part['uri'].rpartition('/')[2]}"
 

@@ -511,6 +511,7 @@ class ModelDescribeResult(TypedDict):
     contextWindow: NotRequired[int]
     mayBeWider: NotRequired[bool]
     seesImages: NotRequired[bool]
+    readsPdfs: NotRequired[bool]
     caveats: NotRequired[list[ModelCaveat]]
     inputPrice: NotRequired[float]
 
@@ -1243,7 +1244,7 @@ class Methods:
     def checkpoint_restore(self, **params: Unpack[CheckpointRestoreParams]) -> RestoreResult:
         """Undo the agent's changes to files since a checkpoint; the model is told."""
     def attachment_put(self, **params: Unpack[AttachmentPutParams]) -> AttachmentPutResult:
-        """Upload an image in pieces, to be used in a message; kept until the daemon exits."""
+        """Upload an image or a PDF in pieces, to be used in a message; kept until the daemon exits."""
     def output_read(self, **params: Unpack[OutputReadParams]) -> OutputReadResult:
         """Read more of an output of which the item only shows the beginning and the end."""
     def terminal_list(self, **params: Unpack[TerminalListParams]) -> TerminalListResult:
@@ -1367,7 +1368,7 @@ class AsyncMethods:
     async def checkpoint_restore(self, **params: Unpack[CheckpointRestoreParams]) -> RestoreResult:
         """Undo the agent's changes to files since a checkpoint; the model is told."""
     async def attachment_put(self, **params: Unpack[AttachmentPutParams]) -> AttachmentPutResult:
-        """Upload an image in pieces, to be used in a message; kept until the daemon exits."""
+        """Upload an image or a PDF in pieces, to be used in a message; kept until the daemon exits."""
     async def output_read(self, **params: Unpack[OutputReadParams]) -> OutputReadResult:
         """Read more of an output of which the item only shows the beginning and the end."""
     async def terminal_list(self, **params: Unpack[TerminalListParams]) -> TerminalListResult:

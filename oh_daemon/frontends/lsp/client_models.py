@@ -187,6 +187,7 @@ def _traits(description: ModelDescribeResult) -> Traits:
         context_window=description.context_window,
         may_be_wider=description.may_be_wider,
         sees_images=description.sees_images,
+        reads_pdfs=description.reads_pdfs,
         caveats=tuple(
             Caveat(each.code, each.title, each.description, each.about) for each in caveats
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_llm import call, hold_step, say
+from pdf_files import pdf
 from raw_client import RawClient
 from world import World, items, text
 
@@ -89,6 +90,33 @@ def shown_parts(world: World, nth: int) -> list[str]:
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
+@pytest.mark.parametrize("model", ["openai/fake", "openai/gpt-5.1"])
+def test_pdf_is_stored_and_reaches_each_model_in_its_form(world: World, model: str) -> None:
+    data = pdf("Total: 12 EUR")
+    (world.project / "bill.pdf").write_bytes(pdf("Total: 13 EUR"))
+    world.script(say("12 EUR."))
+    client = world.daemon(settings={"model": model, "llm": {"api": "chat"}, "titles": False})
+    params = {"mimeType": "application/pdf", "index": 0, "total": 1}
+    put = client.request("attachment/put", {**params, "data": b64encode(data).decode()})
+    document = {"type": "document", "mimeType": "application/pdf", "name": "offer.pdf"}
+    link = {"type": "resourceLink", "uri": (world.project / "bill.pdf").as_uri()}
+    upload_part = {**document, "attachmentId": put["attachmentId"]}
+    content = [*text("What is the sum?"), upload_part, link]
+    client.request("conversation/start", {"content": content})
+    world.turn(client)
+    [message] = items(client, "userMessage")
+    digest = hashlib.sha256(data).hexdigest()
+    assert message["content"][1] == {**document, "outputRef": digest}
+    parts = world.llm.requests[0].body["messages"][-1]["content"]
+    files = [part["file"] for part in parts if part["type"] == "file"]
+    if model == "openai/fake":
+        # It views a file of the project itself, if it needs it.
+        assert (files, "Total: 12 EUR" in str(parts), "13 EUR" in str(parts)) == ([], True, False)
+        return
+    assert files[0]["file_data"] == f"data:application/pdf;base64,{b64encode(data).decode()}"
+    assert [file["filename"] for file in files] == ["offer.pdf", "document.pdf"]
+
+
 def test_an_image_in_pieces_reaches_the_model_and_survives_a_restart(world: World) -> None:
     world.script(say("A cat."), say("Still a cat."))
     client = world.daemon()
@@ -168,7 +196,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     "not base64": (piece(0, b"") | {"data": "%%%"}, "data"),
     "another type": (piece(0, PNG[:99], total=1, mimeType="image/jpeg"), "mimeType"),
     "another sum": (piece(0, PNG[:99], total=1, sha256="0" * 64), "sha256"),
-    "no type of image": (piece(0, b"%PDF", mimeType="application/pdf"), "mimeType"),
+    "no type of image": (piece(0, b"%PDF", mimeType="text/html"), "mimeType"),
     "a long piece": (piece(0, bytes((512 << 10) + 3)), "data"),
 }
 

@@ -135,18 +135,19 @@ def test_an_image_is_viewed_as_an_image_whatever_its_name(
     assert b64decode(image["data"]) == head
 
 
-def test_pdf_is_viewed_as_the_text_of_its_pages(workspace: Workspace) -> None:
-    (workspace.root / "doc.pdf").write_bytes(pdf("One.", "Two."))
-    (workspace.root / "scan.pdf").write_bytes(pdf("x", stream=b" "))
-    (workspace.root / "ascii.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< >>\nendobj\n")
-    shown = workspace.ask("view", "doc.pdf")
-    assert "     2\tOne.\n     3\t--- page 2 of 2 ---\n     4\tTwo.\n" in shown
-    assert "cannot be edited" in shown
-    later_lines = workspace.ask("view", "doc.pdf", start_line=4)
+def test_pdf_is_viewed_as_the_text_of_its_pages(tmp_path: Path) -> None:
+    edit_tool = make_workspace(tmp_path)
+    (edit_tool.root / "doc.pdf").write_bytes(pdf("One.", "Two."))
+    (edit_tool.root / "scan.pdf").write_bytes(pdf("x", stream=b" "))
+    (edit_tool.root / "ascii.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< >>\nendobj\n")
+    page_text = edit_tool.ask("view", "doc.pdf")
+    assert "     2\tOne.\n     3\t--- page 2 of 2 ---\n     4\tTwo.\n" in page_text
+    assert "cannot be edited" in page_text
+    later_lines = edit_tool.ask("view", "doc.pdf", start_line=4)
     assert ("Two." in later_lines, "One." in later_lines) == (True, False)
     for name in ("scan.pdf", "ascii.pdf"):
         with pytest.raises(ToolError, match="pdftotext"):
-            workspace.ask("view", name)
+            edit_tool.ask("view", name)
 
 
 def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(workspace: Workspace) -> None:

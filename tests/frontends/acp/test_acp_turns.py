@@ -4,6 +4,7 @@ import json
 import os
 import select
 import threading
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from acp_client import AcpClient, choose, texts_of, wait_for_answer
 from fake_llm import call, calls, hang, hold_step, reason, say
+from pdf_files import pdf
 from world import World
 
 from oh_daemon.frontends.acp.chunks import MAX_PRINTED_CHARS
@@ -146,11 +148,16 @@ def test_a_prompt_may_have_links_texts_and_a_skill_but_no_sound(
     session = client.new(world.project)
     link = {"type": "resource_link", "uri": (world.project / "a.py").as_uri(), "name": "a.py"}
     page = {"uri": "https://example.org/page", "text": "The page says yes."}
-    prompt_id = client.send_prompt(session, "Look", link, {"type": "resource", "resource": page})
+    bill = {"uri": "file:///bill.pdf", "mimeType": "application/pdf"}
+    bill["blob"] = b64encode(pdf("Total: 12 EUR")).decode()
+    resources = [{"type": "resource", "resource": each} for each in (page, bill)]
+    prompt_id = client.send_prompt(session, "Look", link, *resources)
     assert client.result_of(prompt_id) == {"stopReason": "end_turn"}
     last_message = str(world.llm.requests[0].body["messages"][-1]["content"])
     assert "a.py" in last_message
     assert "The page says yes." in last_message
+    assert "<document name='bill.pdf'>" in last_message
+    assert "Total: 12 EUR" in last_message
     sound = {"type": "audio", "data": "", "mimeType": "audio/wav"}
     assert client.error_of(client.send_prompt(session, "Listen", sound)).code == -32602
     broken_image = {"type": "image", "data": "no base64!", "mimeType": "image/png"}

@@ -1,7 +1,7 @@
 -- luacheck: no max line length
 -- What crosses the wire; written by `make schema`, explained in protocol.md.
 
----@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart | oh.protocol.SkillPart
+---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.DocumentPart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart | oh.protocol.SkillPart
 
 ---@alias oh.protocol.ConversationState "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed"
 
@@ -79,6 +79,15 @@
 ---@class (exact) oh.protocol.ImagePart
 ---@field type "image"
 ---@field mimeType string
+---@field data? string
+---@field attachmentId? string
+---@field outputRef? string
+
+--- A PDF, given by one of three fields; in the log it has `data` or `outputRef`.
+---@class (exact) oh.protocol.DocumentPart
+---@field type "document"
+---@field mimeType "application/pdf"
+---@field name? string
 ---@field data? string
 ---@field attachmentId? string
 ---@field outputRef? string
@@ -449,7 +458,7 @@
 ---@field checkpointId string
 ---@field dryRun? boolean
 
---- Upload an image in pieces, to be used in a message; kept until the daemon exits.
+--- Upload an image or a PDF in pieces, to be used in a message; kept until the daemon exits.
 ---@class (exact) oh.protocol.AttachmentPutParams
 ---@field attachmentId? string
 ---@field mimeType string
@@ -737,6 +746,7 @@
 ---@field contextWindow? integer
 ---@field mayBeWider? boolean
 ---@field seesImages? boolean
+---@field readsPdfs? boolean
 ---@field caveats? oh.protocol.ModelCaveat[]
 ---@field inputPrice? number
 
