@@ -154,9 +154,8 @@ Each is the number of the day plus 10 %, reset when an issue ends.
 PROCESSES = (
     *("system/spawner", "system/reaper", "system/pty", "features/terminal/shell"),
     *("features/sandbox/landlock", "features/sandbox/entry"),
-    *("features/models/litellm_calls", "features/models/image_scaling"),
+    *("features/models/litellm_calls", "system/limited_child"),
     "features/sandbox/monitor",
-    "workspace/pdf_text",
     "frontends/fleet/engines",
     "conformance/",
 )

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import subprocess
-import sys
 
-logger = logging.getLogger(__name__)
+from oh_daemon.system.limited_child import run_limited
+
+_CHILD = "oh_daemon.workspace.pdf_child"
 HEAD = b"%PDF-"
 """How a PDF begins (ISO 32000-2, 7.5.2)."""
 NO_TEXT = (
@@ -28,21 +26,5 @@ def read_pdf_text(data: bytes) -> str | None:
 
     Blocks for up to 60 s; what was read until a limit was reached counts.
     """
-    # Only the reader's own variables: it needs no key of the user.
-    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    child = "oh_daemon.workspace.pdf_child"
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", child, str(_MAX_PAGES)],
-        env=variables,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        try:
-            text, problem = process.communicate(data, timeout=_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            text, problem = process.communicate()
-    if process.returncode:
-        logger.warning("a PDF is not read whole: %s", problem[-500:].decode("utf-8", "replace"))
+    text = run_limited(_CHILD, (_MAX_PAGES,), data, _WITHIN_S)
     return text.decode("utf-8", "replace") if _PAGE.sub(b"", text).strip() else None

@@ -160,9 +160,7 @@ def name_and_text(part: plain.Part) -> tuple[str, str]:
             return f"problems in {name}", problems
         case "selection" | "resource":
             return name + place, part["text"]
-        case "image":
-            return "an image", ""
-        case "document":
-            return name or "a PDF", ""
+        case "image" | "document":
+            return name or {"image": "an image", "document": "a PDF"}[part["type"]], ""
         case _:
             return name + place, ""

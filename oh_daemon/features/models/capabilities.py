@@ -66,7 +66,6 @@ class Capabilities:
     context_window: int | None
     calls_functions: bool
     sees_images: bool
-    reads_pdfs: bool
     table_entry: str | None
     """The model's key in litellm's table, which also has its prices."""
     api: Api = "chat"
@@ -77,6 +76,7 @@ class Capabilities:
     """What the table says of the model under its own keys, or its rules for unknown names."""
     rules: Rules = _NO_RULES
     """What a request to it must keep."""
+    reads_pdfs: bool = False
     is_served: bool = False
     """Whether its server reported facts about it."""
     is_final: bool = True

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import sys
 import threading
 from base64 import b64decode, b64encode
 from hashlib import sha256
 
-logger = logging.getLogger(__name__)
+from oh_daemon.system.limited_child import run_limited
+
+_CHILD = "oh_daemon.features.models.image_child"
 _WITHIN_S = 30.0
 _MAX_CHARS = 32 << 20
 """Of all scaled images in memory, in base64."""
@@ -34,7 +32,11 @@ class ScaledImages:
         with self._lock:
             if key in self._urls:
                 return self._urls[key]
-        data = _run_child(url.partition(",")[2], max_side, max_bytes)
+        try:
+            image = b64decode(url.partition(",")[2])
+        except ValueError:
+            image = b""
+        data = run_limited(_CHILD, (max_side, max_bytes), image, _WITHIN_S)
         kind = "jpeg" if data and data.startswith(_JPEG) else "png"
         scaled_url = f"data:image/{kind};base64,{b64encode(data).decode()}" if data else None
         with self._lock:
@@ -42,23 +44,3 @@ class ScaledImages:
             while sum(len(each or "") for each in self._urls.values()) > _MAX_CHARS:
                 del self._urls[next(iter(self._urls))]
         return scaled_url
-
-
-def _run_child(base64: str, max_side: int, max_bytes: int) -> bytes | None:
-    # Only the decoder's own variables: it needs no key of the user.
-    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    child = "oh_daemon.features.models.image_child"
-    try:
-        completed = subprocess.run(
-            [sys.executable, "-P", "-m", child, str(max_side), str(max_bytes)],
-            input=b64decode(base64),
-            env=variables,
-            capture_output=True,
-            timeout=_WITHIN_S,
-            check=True,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError) as exc:
-        words = exc.stderr if isinstance(exc, subprocess.CalledProcessError) else str(exc).encode()
-        logger.warning("an image is left out: %s", words[-500:].decode("utf-8", "replace"))
-        return None
-    return completed.stdout

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Literal
 
 from oh_daemon.features.models.call_pieces import KnownTools
 from oh_daemon.features.models.capabilities import Capabilities
@@ -26,7 +24,6 @@ from oh_daemon.features.models.request_healing import (
     without_images,
 )
 from oh_daemon.features.models.written_calls import written_calls
-from oh_daemon.kernel.call_aliases import repaired_json, strict_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
 
 _BELOW = "(an image, in the message after the results)"
@@ -155,7 +152,6 @@ def _with_cache_mark(message: Json) -> Json:
 
 
 _CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
-_THINK, _THINK_END = "<think>", "</think>"
 STOP = (_RESULT,)
 """Where the provider should end an answer, since such models would go on to invent results."""
 _HOW = f"""\
@@ -172,16 +168,10 @@ you need one after the other, then end your answer: they run, and the next messa
 {_RESULT}> for each. Never write a result yourself. These are the tools, with their arguments as
 JSON Schema:
 """
-_ENDS = {
-    "text": re.compile("|".join(map(re.escape, (_CALL, _RESULT, _THINK)))),
-    "reasoning": re.compile(re.escape(_THINK_END)),
-}
-"""What ends a stretch of text, or the thinking that some models write inside their text."""
-_LONGEST = max(map(len, (_CALL, _RESULT, _THINK, _THINK_END)))
-_FENCE = re.compile(r"\s*(?:```\w*\s+)?")
-_CLOSING = re.compile(rf"\s*(?:```\s*)?{_CALL_END}")
+_END = re.compile("|".join(map(re.escape, (_CALL, _RESULT))))
+"""What ends the text that the user sees."""
+_LONGEST = max(map(len, (_CALL, _RESULT)))
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
-_DECODER = json.JSONDecoder(strict=False)
 
 
 def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
@@ -230,8 +220,7 @@ class ShownText:
 
     def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
         self._on_delta = on_delta
-        self._channel: Literal["text", "reasoning"] = "text"
-        self._pending: str = ""
+        self._pending = ""
         self._is_over = False
 
     def feed(self, delta: ModelDelta) -> None:
@@ -242,73 +231,36 @@ class ShownText:
             self._show()
 
     def _show(self) -> None:
-        while mark := _ENDS[self._channel].search(self._pending):
-            self._emit(mark.start())
-            self._pending = self._pending[len(mark[0]) :]
-            self._is_over = mark[0] in {_CALL, _RESULT}
-            if self._is_over:
-                return
-            self._channel = "reasoning" if mark[0] == _THINK else "text"
-        start = self._pending.rfind("<")
-        is_open = start >= 0 and len(self._pending) - start < _LONGEST
-        self._emit(start if is_open else len(self._pending))
-
-    def _emit(self, end: int) -> None:
+        end = len(self._pending)
+        if mark := _END.search(self._pending):
+            self._is_over, end = True, mark.start()
+        elif (start := self._pending.rfind("<")) >= 0 and end - start < _LONGEST:
+            end = start
         if end:
-            self._on_delta(ModelDelta(self._channel, self._pending[:end]))
+            self._on_delta(ModelDelta("text", self._pending[:end]))
             self._pending = self._pending[end:]
 
 
-def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
+def read_answer(answer: ModelAnswer, tools: Sequence[Json]) -> ModelAnswer:
     """Return the answer with the calls in its text turned into native ones."""
-    tool_set = KnownTools(tools)
-    texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
+    tool_set, texts, calls = KnownTools(tools), list[str](), list[ToolCall]()
     rest = answer.text
-    while mark := _ENDS["text"].search(rest):
+    while mark := _END.search(rest):
         texts.append(rest[: mark.start()])
-        rest = rest[mark.end() :]
-        if mark[0] == _RESULT:
-            rest = ""
-        elif mark[0] == _THINK:
-            thinking, _, rest = rest.partition(_THINK_END)
-            thoughts.append(thinking)
-        else:
-            call, after = _read_call(rest)
-            # Without JSON it may be a call in the form of the model's own training.
-            written, end = written_calls(mark[0] + rest, tool_set) if not call.name else ([], 0)
-            calls += written or [call]
-            rest = (mark[0] + rest)[end:] if written else after
+        rest = rest[mark.start() :] if mark[0] == _CALL else ""
+        made_calls, end = written_calls(rest, tool_set)
+        if made_calls:
+            calls += made_calls
+            rest = rest[end:]
+        elif rest:
+            # The model reads what is wrong with its call.
+            body, _, rest = rest.removeprefix(_CALL).partition(_CALL_END)
+            match = _NAME.search(body)
+            calls.append(ToolCall("", match[1] if match else "", body))
     is_done = answer.finish_reason == "stop"
     return replace(
         answer,
         text="".join([*texts, rest]).strip(),
-        reasoning="\n".join(filter(None, thoughts)),
         tool_calls=(*answer.tool_calls, *calls),
         finish_reason="tool_calls" if calls and is_done else answer.finish_reason,
     )
-
-
-def _read_call(rest: str) -> tuple[ToolCall, str]:
-    """Return the call at the start, without an id yet, and the text after it.
-
-    A closing tag inside a string must not end the call, so the JSON is parsed before the tag.
-    """
-    body = rest[_FENCE.match(rest).end() :]  # pyright: ignore[reportOptionalMemberAccess] - any.
-    value: Any = None
-    try:
-        value, end = _DECODER.raw_decode(body)
-        rest = body[end:]
-        if closing := _CLOSING.match(rest):
-            rest = rest[closing.end() :]
-    except ValueError:
-        body, _, rest = rest.partition(_CALL_END)
-        with suppress(ValueError):
-            value = _DECODER.decode(strict_json(repaired_json(body)))
-    match value:
-        case {"name": str(name), "arguments": str(arguments)}:
-            return ToolCall("", name, arguments), rest
-        case {"name": str(name)}:
-            return ToolCall("", name, json.dumps(value.get("arguments", {}))), rest
-        case _:
-            match = _NAME.search(body)
-            return ToolCall("", match[1] if match else "", body), rest

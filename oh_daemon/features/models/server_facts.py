@@ -16,8 +16,6 @@ from functools import partial
 from http.client import OK, HTTPException
 from typing import Any
 
-from pydantic import AliasPath, BaseModel, Field
-
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.decoded import as_list, as_object, objects_in
@@ -33,28 +31,6 @@ _PATIENCE_S = 2.0
 """An interrupt has to wait for it."""
 _MAX_BYTES = 4 << 20
 _WINDOW, _CALLS, _SEES = "max_input_tokens", "supports_function_calling", "supports_vision"
-
-
-class _ListedModel(BaseModel):
-    """Facts about one model, in the places that servers use; an absent field is unknown."""
-
-    owner: str | None = Field(default=None, validation_alias="owned_by")
-    loaded_tokens: int | None = Field(default=None, validation_alias="loaded_context_length")
-    slot_tokens: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx"))
-    configured_tokens: int | None = Field(default=None, validation_alias="context_length")
-    served_tokens: int | None = Field(default=None, validation_alias="max_model_len")
-    trained_tokens: int | None = Field(
-        default=None, validation_alias=AliasPath("meta", "n_ctx_train")
-    )
-    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
-    kinds: list[str] | None = Field(
-        default=None, validation_alias=AliasPath("architecture", "input_modalities")
-    )
-
-
-class _List(BaseModel):
-    data: list[object]
-    """Entries of any form: what is wrong with one says nothing about the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +61,9 @@ def _ollama(answer: Json, _model: str) -> Json:
     # The trained length in `model_info` is no window: without `num_ctx`, the server decides by its
     # memory, and it cuts longer prompts without an error.
     match = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters")), re.MULTILINE)
-    names = as_list(answer.get("capabilities")) or None
-    calls, sees = (names and word in names for word in ("tools", "vision"))
-    return _facts(int(match[1]) if match else None, calls, sees)
+    names = as_list(answer.get("capabilities"))
+    flags = ("tools" in names, "vision" in names) if names else ()
+    return _facts(int(match[1]) if match else None, *flags)
 
 
 def _lm_studio(answer: Json, model: str) -> Json:
@@ -116,13 +92,15 @@ def read_facts(settings: LLMSettings, address: str, name: str) -> Json:
     """
     ask = partial(_ask, settings, time.monotonic() + _PATIENCE_S)
     try:
-        entry = _entry_of(ask(f"{address}/models"), settings.model)
+        models = _models_in(ask(f"{address}/models"))
     except _FAILURES:
         return {}
-    list_entry = entry or _ListedModel()
-    facts = _listed_facts(list_entry)
+    entry = next(
+        (each for each in models if each["id"] in _names(settings.model)), dict[str, Any]()
+    )
+    facts = _listed_facts(entry)
     is_local = reach_of_url(address) != "public"
-    if is_local and (_WINDOW not in facts or list_entry.owner == "llamacpp"):
+    if is_local and (_WINDOW not in facts or entry.get("owned_by") == "llamacpp"):
         own_facts: Json = {}
         for api in LOCAL_APIS:
             body = json.dumps({"model": name}).encode() if api.posts_name else None
@@ -130,20 +108,19 @@ def read_facts(settings: LLMSettings, address: str, name: str) -> Json:
                 answer = as_object(ask(f"{address.removesuffix('/v1')}{api.path}", body))
                 own_facts = {**api.read(answer, name), **own_facts}
         facts = {**facts, **own_facts}
-    if entry is None and not facts:
+    if not entry and not facts:
         return {}
     is_final = not is_local or _WINDOW in facts
-    return {**_facts(list_entry.trained_tokens), IS_FINAL: is_final, **facts}
+    return {**_facts(as_object(entry.get("meta")).get("n_ctx_train")), IS_FINAL: is_final, **facts}
 
 
 def served_models(settings: LLMSettings, address: str) -> Sequence[str] | None:
     """Return the names that the server lists, or None if it has no list."""
     try:
         data = _ask(settings, time.monotonic() + _PATIENCE_S, f"{address}/models")
-        models = _List.model_validate(data).data
     except _FAILURES:
         return None
-    return [name for name in map(_id_of, models) if name]
+    return [model["id"] for model in _models_in(data)]
 
 
 _FAILURES = (OSError, HTTPException, ValueError)
@@ -173,28 +150,29 @@ def _ask(settings: LLMSettings, end_s: float, url: str, body: bytes | None = Non
     return json.loads(data)
 
 
-def _entry_of(data: object, model: str) -> _ListedModel | None:
-    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
-    entries = (each for each in _List.model_validate(data).data if _id_of(each) in _names(model))
-    entry = next(entries, None)
-    return None if entry is None else _ListedModel.model_validate(entry)
+def _models_in(data: object) -> list[Json]:
+    models = objects_in(as_object(data).get("data"))
+    return [model for model in models if isinstance(model.get("id"), str)]
 
 
-def _listed_facts(entry: _ListedModel) -> Json:
+def _listed_facts(entry: Json) -> Json:
+    """Return the facts in the places that servers use in their list of models."""
     windows = (
-        *(entry.loaded_tokens, entry.slot_tokens),
-        *(entry.configured_tokens, entry.served_tokens),
+        entry.get("loaded_context_length"),
+        as_object(entry.get("meta")).get("n_ctx"),
+        entry.get("context_length"),
+        # vLLM and SGLang: `ModelCard` of their OpenAI servers.
+        entry.get("max_model_len"),
     )
-    # A server may send null, 0 or -1 for a window that it does not know.
-    window = next((size for size in windows if size and size > 0), None)
-    calls, sees = (
-        entry.parameters and "tools" in entry.parameters,
-        entry.kinds and "image" in entry.kinds,
-    )
-    return _facts(window, calls, sees)
+    window = next((size for size in windows if _facts(size)), None)
+    parameters = as_list(entry.get("supported_parameters"))
+    kinds = as_list(as_object(entry.get("architecture")).get("input_modalities"))
+    calls, sees = ("tools" in parameters, "image" in kinds)
+    return _facts(window, calls if parameters else None, sees if kinds else None)
 
 
 def _facts(window: object, calls: object = None, sees: object = None) -> Json:
+    # A server may send null, 0 or -1 for a window that it does not know.
     is_window = isinstance(window, int) and not isinstance(window, bool) and window > 0
     values = {_CALLS: calls, _SEES: sees}
     flags = {name: value for name, value in values.items() if isinstance(value, bool)}
@@ -203,11 +181,3 @@ def _facts(window: object, calls: object = None, sees: object = None) -> Json:
 
 def _names(model: str) -> set[str]:
     return {model, model.partition("/")[2], model.rpartition("/")[2]}
-
-
-def _id_of(entry: object) -> str | None:
-    match entry:
-        case {"id": str(name)}:
-            return name
-        case _:
-            return None

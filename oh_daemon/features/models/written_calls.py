@@ -40,7 +40,7 @@ _PARAMETER = re.compile(
     re.DOTALL,
 )
 _MARK = re.compile(
-    r"</?[\w:-]+>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>\uff5c]{1,40}\uff5c>|\[/?[A-Z_]{3,20}\]|```\w*|[,;]"
+    r"</?(?!tool_result)[\w:-]+>|<\|[^<>|]{1,40}\|>|<\uff5c[^<>\uff5c]{1,40}\uff5c>|\[/?[A-Z_]{3,20}\]|```\w*|[,;]"
 )
 _WORDS = re.compile(r"(?:to=)?([\w.:-]+)")
 _FILLING = frozenset({"assistant", "commentary", "analysis", "function", "json", "tool_calls"})

@@ -7,8 +7,10 @@ import json
 import pytest
 from fake_llm import Json
 
+from oh_daemon.features.models.assembly import Assembly, delta_chunk
 from oh_daemon.features.models.model_messages import ShownText, in_text, read_answer
 from oh_daemon.kernel.ports import ModelAnswer, ModelDelta, ToolCall
+from oh_daemon.protocol.status import Usage
 
 TOOL: Json = {
     "type": "function",
@@ -21,7 +23,10 @@ def call(arguments: str, name: str = "look") -> str:
 
 
 def read(text: str, finish: str = "stop") -> ModelAnswer:
-    return read_answer(ModelAnswer(text=text, finish_reason=finish))  # type: ignore[arg-type]
+    assembly = Assembly(lambda _delta: None, [TOOL])
+    assembly.feed(delta_chunk(content=text))
+    assembly.feed({"choices": [{"finish_reason": finish}]})
+    return read_answer(assembly.answer(Usage()), [TOOL])
 
 
 def arguments(text: str) -> list[Json]:
@@ -111,9 +116,9 @@ def test_an_answer_that_was_cut_off_says_so_and_text_alone_ends_it():
 def test_users_see_the_text_and_the_thinking_without_calls(size: int):
     text = f"<think>Hm < {{}}</think>If a < b:\n{call('{}')}\n<tool_result>made up"
     deltas: list[ModelDelta] = []
-    stream = ShownText(deltas.append)
+    assembly = Assembly(ShownText(deltas.append).feed, [TOOL])
     for start in range(0, len(text), size):
-        stream.feed(ModelDelta("text", text[start : start + size]))
+        assembly.feed(delta_chunk(content=text[start : start + size]))
     by_channel = {
         channel: "".join(delta.text for delta in deltas if delta.channel == channel)
         for channel in ("text", "reasoning")
