@@ -37,7 +37,8 @@ class McpServerSettings(StrictContract):
     """Timeout in seconds until the server has listed its tools. A conversation waits at most 10 s
     for them; later ones are added when they arrive."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 600
-    """Timeout in seconds for one tool call."""
+    """Timeout in seconds for one tool call, counted from its last report of progress; at most six
+    times that in all."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

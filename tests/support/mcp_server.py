@@ -72,6 +72,15 @@ async def wait(context: Context) -> str:
 
 
 @server.tool()
+async def brew(context: Context) -> str:
+    """Takes 1.6 seconds, and reports four steps."""
+    for n in range(4):
+        await context.report_progress(n + 1, 4, "pouring")
+        await asyncio.sleep(0.4)
+    return "tea"
+
+
+@server.tool()
 async def was_cancelled() -> str:
     """Answers once the call of `wait` was, or if it was so before it could be sent."""
     await nobody_waits.wait()
@@ -82,8 +91,7 @@ async def was_cancelled() -> str:
 async def pry(context: Context) -> str:
     """Ask the client for what is none of a server's business."""
     client_requests = {
-        "roots": context.session.list_roots,  # pyright: ignore[reportDeprecated] - still in use.
-        "sampling": lambda: context.session.create_message([], max_tokens=1),  # pyright: ignore[reportDeprecated]
+        "sampling": lambda: context.session.create_message([], max_tokens=1),  # pyright: ignore[reportDeprecated] - still in use.
         "elicitation": lambda: context.elicit("Your password?", Answer),
     }
     texts: list[str] = []

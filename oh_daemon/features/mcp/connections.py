@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.common.masking import Masker
+from oh_daemon.features.mcp.decoding import Answers, in_envelopes, object_of
 from oh_daemon.features.mcp.sign_in import Persist, SignIn, only_where_public
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
@@ -79,13 +80,16 @@ class ServerEnvironment:
         stderr_lines: deque[str],
         on_end: Callable[[], None],
     ) -> AbstractAsyncContextManager[Any]:
-        """Return a transport of the mcp package.
+        """Return a transport of the mcp package, on which results come in envelopes.
 
-        For a process, `stderr_lines` gets its lines of stderr, and `on_end` is called when it ends.
+        `on_end` is called when the process ends, or when the server at the address has lost the
+        session. `stderr_lines` gets the lines that a process writes to stderr.
         """
+        answers = Answers()
         if settings.command is None:
-            return self._dial(settings, sign_in)
-        return connect_pipes(lambda fds: self._spawn(settings, fds), stderr_lines, on_end)
+            return in_envelopes(self._dial(settings, sign_in, answers, on_end), answers)
+        pipes = connect_pipes(lambda fds: self._spawn(settings, fds), stderr_lines, on_end)
+        return in_envelopes(pipes, answers)
 
     def _spawn(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
         spawner, settings = self.prepare(settings) if self.prepare else (self.spawner, settings)
@@ -94,7 +98,13 @@ class ServerEnvironment:
         return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
 
     @asynccontextmanager
-    async def _dial(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
+    async def _dial(
+        self,
+        settings: McpServerSettings,
+        sign_in: SignIn,
+        answers: Answers,
+        on_lost: Callable[[], None],
+    ) -> AsyncGenerator[Any]:
         """Connect over HTTP. The mcp package follows redirects only within the same origin."""
         import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
         from mcp.client.sse import sse_client  # noqa: PLC0415
@@ -107,6 +117,17 @@ class ServerEnvironment:
             if response.status_code == HTTPStatus.UNAUTHORIZED:
                 sign_in.on_refused()
 
+        async def note_refusal(response: httpx2.Response) -> None:
+            request = response.request
+            if response.status_code < HTTPStatus.BAD_REQUEST or request.method != "POST":
+                return
+            await response.aread()
+            answers.refuse(request.content, response.status_code, response.text)
+            if _SESSION_ID in request.headers and _is_lost_session(
+                response.status_code, response.text
+            ):
+                on_lost()
+
         def client(
             headers: dict[str, str] | None = None,
             timeout: httpx2.Timeout | None = None,
@@ -114,9 +135,8 @@ class ServerEnvironment:
         ) -> httpx2.AsyncClient:
             # With `auth`, a refusal is part of the OAuth flow, which itself reports when it needs
             # the user.
-            hooks = (
-                {"request": [only_where_public(url)]} if auth else {"response": [check_response]}
-            )
+            hooks = {"request": [only_where_public(url)]} if auth else {}
+            hooks["response"] = [note_refusal] if auth else [check_response, note_refusal]
             return httpx2.AsyncClient(
                 headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
             )
@@ -134,7 +154,9 @@ class ServerEnvironment:
             else:
                 patience = httpx2.Timeout(30.0, read=settings.timeout_s)
                 http = await stack.enter_async_context(client(headers, patience, auth))
-                streams = streamable_http_client(url, http_client=http)
+                streams = streamable_http_client(
+                    url, http_client=http, max_sse_event_size=MAX_LINE_BYTES
+                )
             yield await stack.enter_async_context(streams)
 
     def _all_filled(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -159,11 +181,13 @@ class ServerEnvironment:
 
 
 MAX_LINE_BYTES = 8 << 20
+_SESSION_ID = "mcp-session-id"
 _GRACE_S = 0.5
 _MAX_WORDS = 2_000
 """How much of a line on stderr is kept, in characters."""
 _END_BYTES = 256
 _INVALID_REQUEST = -32_600
+_INTERNAL = -32_603
 _ID = re.compile(
     rb"""\A\s*\{[^{\[]*?"id"\s*:\s*(\d+|"[^"\\]*")|"id"\s*:\s*(\d+|"[^"\\]*")[^}\]]*\}\s*\Z"""
 )
@@ -211,6 +235,17 @@ async def connect_pipes(
             task.cancel()
         out_pipe.close()
         err_pipe.close()
+
+
+def _is_lost_session(status: int, body: str) -> bool:
+    """Return whether a server refuses a request because it does not know the session any more.
+
+    The protocol prescribes 404 for that; the examples of its TypeScript package answer 400 with
+    "Bad Request: No valid session ID provided".
+    """
+    if status == HTTPStatus.NOT_FOUND:
+        return True
+    return status == HTTPStatus.BAD_REQUEST and "session" in body.lower()
 
 
 def _pipe(*, read_by: ExitStack, written_by: ExitStack) -> tuple[int, int]:
@@ -283,8 +318,31 @@ async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller
                 line_or_error = line if is_whole else _too_long(line)
                 message = jsonrpc_message_adapter.validate_json(line_or_error, by_name=False)
             except ValueError:
-                continue
+                if (answer := _framed_answer(line)) is None:
+                    continue
+                message = jsonrpc_message_adapter.validate_python(answer, by_name=False)
             await (to_session if is_whole else to_caller).send(SessionMessage(message))
+
+
+def _framed_answer(line: bytes) -> Json | None:
+    """Return an answer in the frame of JSON-RPC, if the line is one at all."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    match message:
+        case {"id": int() | str() as request_id, "error": error} if error is not None:
+            fields = object_of(error) or {"message": error}
+            code, words = fields.get("code"), fields.get("message")
+            text = words if isinstance(words, str) else json.dumps(error)
+            outcome: Json = {
+                "error": {"code": code if isinstance(code, int) else _INTERNAL, "message": text}
+            }
+        case {"id": int() | str() as request_id, "result": result}:
+            outcome = {"result": result if isinstance(result, dict) else {"content": result}}
+        case _:
+            return None
+    return {"jsonrpc": "2.0", "id": request_id, **outcome}
 
 
 def _too_long(ends: bytes) -> bytes:

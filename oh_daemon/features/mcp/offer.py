@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from oh_daemon.features.mcp.decoding import object_of
 from oh_daemon.kernel.ports import Json, ToolSpec
 from oh_daemon.kernel.tool_calls import schema_flaw
 from oh_daemon.protocol.mcp import McpServerSettings
@@ -48,42 +49,52 @@ class ToolSelection:
 def choose_tools(
     server: str,
     settings: McpServerSettings,
-    listing: Iterable[Json],
+    listing: Iterable[object],
     past_digests: Mapping[str, str],
 ) -> ToolSelection:
-    """Choose from `listing`, tools in MCP's form; `past_digests` are of earlier ones."""
+    """Choose from `listing`, which should have tools in MCP's form, but may have anything.
+
+    `past_digests` are those of earlier selections.
+    """
     digests = dict(past_digests)
     tools: dict[str, SelectedTool] = {}
     left_out: list[str] = []
-    for tool in listing:
-        own_name = str(tool.get("name", ""))
+    for n, entry in enumerate(listing, 1):
+        tool = object_of(entry)
+        own_name = name if isinstance(name := tool.get("name"), str) else ""
         if (settings.allow is not None and own_name not in settings.allow) or (
             own_name in settings.deny
         ):
             continue
         text = json.dumps(tool, sort_keys=True)
-        digest = digests.setdefault(own_name, hashlib.sha256(text.encode()).hexdigest())
-        problem = _problem(tool, text, digest, is_full=len(tools) >= MAX_TOOLS)
-        name = tool_name(server, own_name)
-        if problem is None and name in tools:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        first_digest = digests.setdefault(own_name, digest)
+        offered_name = tool_name(server, own_name)
+        earlier = tools.get(offered_name)
+        if earlier is not None and (earlier.own_name, earlier.digest) == (own_name, digest):
+            continue
+        is_changed = earlier is None and digest != first_digest
+        problem = _problem(tool, text, is_changed=is_changed)
+        if problem is None and len(tools) >= MAX_TOOLS:
+            problem = f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
+        if problem is None and earlier is not None:
             problem = "another tool has this name"
         if problem is None:
-            hints: Json = tool.get("annotations") or {}
-            is_marked = hints.get("readOnlyHint") is True
-            tools[name] = SelectedTool(_spec(name, server, tool), own_name, digest, is_marked)
+            tools[offered_name] = SelectedTool(
+                _spec(offered_name, server, tool), own_name, digest, _is_marked(tool)
+            )
         elif len(left_out) < MAX_TOOLS:
-            left_out.append(f"{printable(own_name)[:_MAX_NAME]}: {problem}")
+            left_out.append(f"{printable(own_name)[:_MAX_NAME] or f'tool {n}'}: {problem}")
     return ToolSelection(tuple(tools.values()), tuple(left_out), digests)
 
 
-def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None:
-    if is_full:
-        return f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
+def _problem(tool: Json, text: str, *, is_changed: bool) -> str | None:
     if len(text) > MAX_SCHEMA_BYTES:
         return f"its description is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
-    if not isinstance(tool.get("inputSchema"), dict) or not tool.get("name"):
+    has_name = isinstance(tool.get("name"), str) and tool["name"]
+    if not has_name or not isinstance(tool.get("inputSchema"), dict):
         return "it has no name or no input schema"
-    if hashlib.sha256(text.encode()).hexdigest() != digest:
+    if is_changed:
         says = printable(str(tool.get("description")))[:200]
         return f"it changed since it was first offered; mcp/restart takes the new one: {says!r}"
     return input_schema_problem(tool["inputSchema"])
@@ -91,12 +102,26 @@ def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None
 
 def input_schema_problem(schema: Json) -> str | None:
     flaw = schema_flaw(schema)
+    if flaw is None and "object" not in _types_of(schema):
+        flaw = "it is not of an object"
     return flaw and f"its input schema is none: {flaw}"
 
 
+def _types_of(schema: Json) -> Sequence[str]:
+    """Return the types of the values that the schema allows."""
+    types = schema.get("type", "object")
+    return [types] if isinstance(types, str) else types
+
+
+def _is_marked(tool: Json) -> bool:
+    return object_of(tool.get("annotations")).get("readOnlyHint") is True
+
+
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:
-    description = printable(str(tool.get("description") or ""), allowed="\n\t")
-    schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
+    text = tool.get("description")
+    description = printable(text if isinstance(text, str) else "", allowed="\n\t")
+    # Arguments are always an object, and some providers refuse `["object", "null"]`.
+    schema: Json = {"properties": {}, **tool["inputSchema"], "type": "object"}
     return ToolSpec(
         name,
         f"{description[:MAX_DESCRIPTION]}\n(a tool of the MCP server {server!r})",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.mcp.connections import Prepare, ServerEnvironment
+from oh_daemon.features.mcp.decoding import is_error, object_of, parts_of, resource_parts
 from oh_daemon.features.mcp.offer import SelectedTool
 from oh_daemon.features.mcp.server import McpServer, RunOnLoop
 from oh_daemon.kernel.conversation import Conversation
@@ -73,9 +73,10 @@ class ResourceTool:
             resources = self.run_on_loop(server.resources(), context.cancel)
             return ToolResult.of(_render_list(resources))
         read = self.run_on_loop(server.read_resource(args["uri"]), context.cancel)
-        if not read.get("contents"):
+        parts = resource_parts(read)
+        if not parts:
             raise ToolError(f"{args['server']!r} has nothing at {args['uri']!r}")
-        return ToolResult(tuple(map(_part, read["contents"])))
+        return ToolResult(parts)
 
 
 def _render_list(resources: Sequence[Json]) -> str:
@@ -88,13 +89,6 @@ def _render_list(resources: Sequence[Json]) -> str:
     if len(resources) > _MAX_LISTED:
         lines.append(f"({len(resources) - _MAX_LISTED} more are not listed)")
     return "\n".join(lines) or "(no resources)"
-
-
-def _part(read: Json) -> Json:
-    mime_type = str(read.get("mimeType") or "")
-    if "blob" in read and mime_type.startswith("image/"):
-        return {"type": "image", "mimeType": mime_type, "data": read["blob"]}
-    return {"type": "resource", "resource": read}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +128,9 @@ class ServerPool:
         """Set if something keeps all of them from harm."""
         self.caveat: Caveat | None = None
         """What the user should know of them while they run."""
+        self.open_folders: Callable[[], Sequence[Path]] = tuple
+        """Returns the open folders, the roots of all servers; if there are none, it is `cwd`."""
+        self._reported_roots: Sequence[Path] = ()
         self._tries: dict[str, tuple[int, float]] = {}
         """By server, how often it was tried again, and since when it is left alone."""
 
@@ -154,12 +151,21 @@ class ServerPool:
         if settings_by_name != running_settings:
             self.run_on_loop(self._keep_step(settings_by_name), CancelToken())
 
+    def _roots(self) -> Sequence[Path]:
+        return self.open_folders() or (self._surroundings.cwd,)
+
+    async def _report_roots(self) -> None:
+        for server in list(self._servers.values()):
+            await server.report_roots()
+
     async def _keep_step(self, settings_by_name: Mapping[str, McpServerSettings]) -> None:
         # Look again after each one, because another caller may be doing the same.
         while old := [n for n, s in self._servers.items() if settings_by_name.get(n) != s.settings]:
             await self._servers.pop(old[0]).stop()
         for name in settings_by_name.keys() - self._servers.keys():
-            server = McpServer(name, settings_by_name[name], self._surroundings, self._notify)
+            server = McpServer(
+                name, settings_by_name[name], self._surroundings, self._notify, self._roots
+            )
             self._servers[name] = server
             if self._enabled_by_name.get(name, server.settings.enabled):
                 await server.start()
@@ -180,6 +186,10 @@ class ServerPool:
             )
         cancel.raise_if_cancelled()
         servers = list(self._servers.values())
+        if (roots := self._roots()) != self._reported_roots:
+            is_news, self._reported_roots = bool(self._reported_roots), roots
+            if is_news and servers:
+                self.run_on_loop(self._report_roots(), cancel)
         for server in servers:
             if server.info.status == "failed" and self._is_due(server.name):
                 self.run_on_loop(server.try_again(), cancel)
@@ -330,10 +340,9 @@ class McpTool:
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        answer = self.run_on_loop(self.server.call(self.selection.own_name, args), context.cancel)
-        content: tuple[Json, ...] = tuple(answer.get("content", ()))
-        if not content and "structuredContent" in answer:
-            content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)
+        calling = self.server.call(self.selection.own_name, args, context.on_output)
+        answer = self.run_on_loop(calling, context.cancel)
+        content = parts_of(answer)
         if notice := self.confinement and self.confinement.settle(context.cancel):
             content = (*content, {"type": "text", "text": notice})
-        return ToolResult(content, bool(answer.get("isError")), answer.get("_meta") or {})
+        return ToolResult(content, is_error(answer), object_of(answer.get("_meta")))

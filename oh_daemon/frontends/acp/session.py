@@ -83,6 +83,7 @@ class AcpSession(ClientConnection, Listener):
         self.mcp = services.mcp.beside(
             lambda: {**user.settings.of(None).settings.mcp_servers, **servers}, folders[0]
         )
+        self.mcp.open_folders = lambda: folders
         context = ConversationContext(replace(services, mcp=self.mcp), user, self)
         self.conversations = Conversations(context, equip)
 

@@ -155,6 +155,7 @@ def _compose(
     services, user, models = compose(places, {request.workspace: True}, sources)
     # Nobody is watching: better to start late than without a tool that the task may need.
     services.mcp.wait_s = threading.TIMEOUT_MAX
+    services.mcp.open_folders = lambda: (request.workspace,)
     for value in secrets.values():
         services.masker.add(value)
     user.secrets.update(secrets)

@@ -114,7 +114,7 @@ def context_of(
     services = DaemonServices(
         spawner=spawner,
         masker=masker,
-        mcp=_servers_of(agent, surroundings),
+        mcp=_servers_of(agent, surroundings, folders),
         environment=environment,
         sandboxes=Sandboxes(
             spawner, Path.home(), environment, hosts=lambda: settings.sandbox_reads
@@ -145,12 +145,13 @@ def settings_of(agent: Agent) -> Settings:
     return more.model_copy(update={**values, **own})
 
 
-def _servers_of(agent: Agent, around: ServerEnvironment) -> ServerPool:
+def _servers_of(agent: Agent, around: ServerEnvironment, folders: Sequence[Path]) -> ServerPool:
     """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
     if agent.mcp_tokens is not None:
         around = replace(around, token_store=PrivateValues(agent.mcp_tokens))
     servers = ServerPool(run_on_loop, lambda: agent.mcp_servers, around)
     servers.wait_s = TIMEOUT_MAX
+    servers.open_folders = lambda: folders
     return servers
 
 

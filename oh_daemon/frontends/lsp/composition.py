@@ -178,6 +178,7 @@ def verdicts_of(facts: ClientFacts) -> dict[Path, bool]:
 def _connect(mcp: Servers, window: Window) -> None:
     mcp.open_page = window.open_page
     mcp.on_change = lambda: window.report_servers(mcp)
+    mcp.open_folders = window.documents.folders
 
 
 def _share_tools(

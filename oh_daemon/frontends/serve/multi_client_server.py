@@ -59,6 +59,7 @@ class MultiClientServer(ClientConnection, Listener):
         self._self_test.verify(lambda: sources.merged().settings, tuple, self._report_level)
         services.mcp.open_page = lambda url: any(each.open_page(url) for each in self.windows())
         services.mcp.on_change = self._on_servers
+        services.mcp.open_folders = self._open_folders
         self.conversations = Conversations(ConversationContext(services, user, self), equip)
         self.on_quiet: Callable[[], object] = lambda: None
         """Called when a client comes or leaves."""
@@ -238,6 +239,11 @@ class MultiClientServer(ClientConnection, Listener):
     def _report_level(self, sandbox: Sandbox) -> None:
         for window in self.windows():
             window.report_level(sandbox)
+
+    def _open_folders(self) -> Sequence[Path]:
+        """Return the folders that any client has open, each once."""
+        folders = (path for window in self.windows() for path in window.documents.folders())
+        return tuple(dict.fromkeys(folders))
 
     def _on_servers(self) -> None:
         for window in self.windows():

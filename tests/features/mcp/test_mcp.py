@@ -99,14 +99,14 @@ def test_an_interrupt_ends_a_call_that_hangs_and_a_deadline_does_too(world: Worl
     client.request("conversation/interrupt", {"conversationId": conversation})
     assert world.turn(client)["status"] == "interrupted"
 
-    # Progress does not put the deadline off, and the server is told. On a busy machine, its answer
-    # to that may be late as well.
+    # Progress extends the limit, at most six times, and the server is told. On a busy machine, its
+    # answer to that may be late as well.
     second = daemon(world, shop=mcp_server.settings(timeoutS=1))
     world.script(call("shop__wait"), *[call("shop__was_cancelled")] * 3, say("Too slow."))
     world.start(second)
     assert world.turn(second)["finalText"] == "Too slow."
     late, *told_of_it = map(content_of, items(second, "toolCall"))
-    assert "no answer within 1 s" in late
+    assert "no answer within 6 s, though it reported progress" in late
     assert "yes" in told_of_it
 
 
@@ -209,7 +209,7 @@ def test_what_a_server_asks_of_its_client_is_refused(world: World) -> None:
     world.start(client)
     world.turn(client)
     told_to_server = content_of(items(client, "toolCall")[0])
-    for what in ("roots", "sampling", "elicitation"):
+    for what in ("sampling", "elicitation"):
         assert f"{what}: refused" in told_to_server
 
 

@@ -34,6 +34,7 @@ def test_servers_from_npm_list_and_call_their_tools(world: World, npm: Path) -> 
         call("mcp_resource", server="everything", uri="demo://resource/dynamic/text/2"),
         call("files__read_text_file", path=str(world.project / "notes.txt")),
         call("files__read_text_file", path="/etc/hostname"),
+        call("rooted__list_allowed_directories"),
     ]
     world.script(*steps, say("All of it."))
     everything, files = (
@@ -43,16 +44,17 @@ def test_servers_from_npm_list_and_call_their_tools(world: World, npm: Path) -> 
         world,
         everything={"command": "node", "args": [str(everything), "stdio"]},
         files={"command": "node", "args": [str(files), str(world.project)]},
+        # It works in the roots of its client, since its command line names no folder.
+        rooted={"command": "node", "args": [str(files)]},
     )
-    wait_for_notification(
-        client, lambda server: server["name"] == "files" and server["status"] == "running"
-    )
-    wait_for_notification(
-        client, lambda server: server["name"] == "everything" and server["status"] == "running"
-    )
+    for name in ("everything", "files", "rooted"):
+        wait_for_notification(
+            client,
+            lambda server, name=name: server["name"] == name and server["status"] == "running",
+        )
     world.start(client)
     assert world.turn(client)["finalText"] == "All of it."
-    echo, total, image, links, resource, notes, outside = items(client, "toolCall")
+    echo, total, image, links, resource, notes, outside, roots = items(client, "toolCall")
     assert "hello" in content_of(echo)
     assert "5" in content_of(total)
     [picture] = [part for part in image["content"] if part["type"] == "image"]
@@ -61,6 +63,7 @@ def test_servers_from_npm_list_and_call_their_tools(world: World, npm: Path) -> 
     assert resource["content"][0]["resource"]["text"].startswith("Resource 2")
     assert "buy tea" in content_of(notes)
     assert outside["status"] == "failed"
+    assert str(world.project) in content_of(roots)
     assert "<resource uri='demo://" in str(world.llm.requests[-1].body["messages"])
 
 

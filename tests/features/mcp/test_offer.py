@@ -32,7 +32,7 @@ def offer(*tools: Json, earlier_offer: ToolSelection | None = None) -> ToolSelec
         (listed_tool("other", inputSchema={"properties": 3}), "its input schema is none"),
         (listed_tool("other", inputSchema=nested_schema(150)), "nested too deeply"),
         (listed_tool("other", description="x" * 70_000), "longer than 64 KiB"),
-        (listed_tool("price"), "another tool has this name"),
+        (listed_tool("price", description="Twice."), "another tool has this name"),
         (listed_tool("", description="nameless"), "it has no name"),
     ],
 )
