@@ -60,13 +60,13 @@ class McpServerInfo(Contract):
     tools: tuple[str, ...] = ()
     """Names of the tools as the model sees them."""
     omitted: tuple[str, ...] = ()
-    """Tools that are not offered, each with the reason."""
+    """Tools that are not offered, each with the reason: `"price: its input schema is none: …"`."""
     error: str | None = None
     """Why it does not run."""
 
 
 class McpListParams(Contract):
-    """List the MCP servers of the settings, each with its state and its tools."""
+    """List MCP servers of the settings, skills in use and the browser, each with its state."""
 
 
 class McpServers(Contract):

@@ -651,7 +651,7 @@ export interface SecretRemoveParams {
 export interface SecretListParams {
 }
 
-/** List the MCP servers of the settings, each with its state and its tools. */
+/** List MCP servers of the settings, skills in use and the browser, each with its state. */
 export interface McpListParams {
 }
 

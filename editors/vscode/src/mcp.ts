@@ -72,7 +72,9 @@ function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
   list.busy = servers.some(({ status }) => status === "starting");
   list.keepScrollPosition = true;
   list.items =
-    servers.length > 0 ? servers.map(row) : [{ label: "There is none yet", detail: "Add one in the setting." }];
+    servers.length > 0
+      ? servers.flatMap((server) => [row(server), ...server.omitted.map(omission)])
+      : [{ label: "There is none yet", detail: "Add one in the setting." }];
 }
 
 function row({ name, status, tools, omitted, error }: McpServerInfo): Row {
@@ -83,15 +85,21 @@ function row({ name, status, tools, omitted, error }: McpServerInfo): Row {
       : status === "authRequired"
         ? "wants you to sign in"
         : status;
+  const details = error ?? tools.map((tool) => tool.replace(`${name}__`, "")).join(", ");
   const switched =
     status === "disabled" ? [ENABLE] : [...(status === "authRequired" ? [SIGN_IN] : []), RESTART, DISABLE];
   return {
     server: name,
     label: `$(${ICONS[status]}) ${name}`,
     description: words,
-    ...(error && { detail: error }),
+    ...(details && { detail: details }),
     buttons: switched,
   };
+}
+
+/** A tool that is left out, with the reason, below its server. */
+function omission(reason: string): Row {
+  return { label: `$(warning) ${reason}`, description: "left out" };
 }
 
 function pressed(agent: Agent, server: string, button: QuickInputButton): Promise<McpServers> {

@@ -84,9 +84,7 @@ class Browser(Feature):
     def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:
         if refusal := self._refusal():
             raise ToolError(refusal)
-        if shutil.which("npx") is None:
-            raise ToolError(_NO_NODE)
-        chromium = _chromium()
+        chromium = find_programs()
         program = self._fetch_server()
         is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
         sandbox_flags = (
@@ -124,8 +122,13 @@ class Browser(Feature):
         self.servers.close()
 
 
-def _chromium() -> str:
-    """Return the program of a browser; Ubuntu's snap cannot be started in a sandbox."""
+def find_programs() -> str:
+    """Return the program of a browser; Ubuntu's snap cannot be started in a sandbox.
+
+    Raises `ToolError` if there is none, or no Node for the browser's server.
+    """
+    if shutil.which("npx") is None:
+        raise ToolError(_NO_NODE)
     browsers: Sequence[str] = PINNED["browsers"]
     for name in browsers:
         program = shutil.which(name)

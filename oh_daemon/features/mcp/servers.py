@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,6 +132,8 @@ class ServerPool:
         self.open_folders: Callable[[], Sequence[Path]] = tuple
         """Returns the open folders, the roots of all servers; if there are none, it is `cwd`."""
         self._reported_roots: Sequence[Path] = ()
+        self._pools_beside = weakref.WeakSet[ServerPool]()
+        """The pools of conversations, which have the servers of skills and the browser's."""
         self._tries: dict[str, tuple[int, float]] = {}
         """By server, how often it was tried again, and since when it is left alone."""
 
@@ -140,9 +143,23 @@ class ServerPool:
         cwd: Path,
         prepare: Prepare | None = None,
     ) -> ServerPool:
-        """Return servers that the caller names and closes, such as those of skills."""
+        """Return servers that the caller names and closes, such as those of skills.
+
+        This pool's `infos` contain them, and its methods control them.
+        """
         around = replace(self._surroundings, cwd=cwd, prepare=prepare)
-        return ServerPool(self.run_on_loop, settings, around)
+        pool = ServerPool(self.run_on_loop, settings, around)
+        pool.on_change = self._notify
+        pool._enabled_by_name = self._enabled_by_name
+        with self._condition:
+            self._pools_beside.add(pool)
+        return pool
+
+    def all_pools(self) -> list[ServerPool]:
+        """Return this pool, then those of conversations."""
+        with self._condition:
+            beside = list(self._pools_beside)
+        return [self, *(each for pool in beside for each in pool.all_pools())]
 
     def begin(self) -> None:
         """Start servers that the settings name, end the others; do not wait for the starts."""
@@ -171,7 +188,23 @@ class ServerPool:
                 await server.start()
 
     def infos(self) -> tuple[McpServerInfo, ...]:
-        """Return the status of each server, sorted by name."""
+        """Return the status of each server in `all_pools`, sorted by name.
+
+        Of servers with one name, one of this pool counts, then one that runs.
+        """
+        own, *others = [pool.own_infos() for pool in self.all_pools()]
+        beside = sorted(
+            (info for infos in others for info in infos), key=lambda info: info.status == "running"
+        )
+        by_name = {info.name: info for info in (*beside, *own)}
+        return tuple(by_name[name] for name in sorted(by_name))
+
+    def find(self, name: str) -> McpServer | None:
+        """Return the server of this pool with this name."""
+        return self._servers.get(name)
+
+    def own_infos(self) -> tuple[McpServerInfo, ...]:
+        """Return the status of each server of this pool, sorted by name."""
         servers = self._servers.copy()
         return tuple(servers[name].info for name in sorted(servers))
 
@@ -220,16 +253,18 @@ class ServerPool:
 
     def set_enabled(self, name: str, *, is_enabled: bool) -> None:
         """Switch a server on or off until the daemon ends; the settings do not change."""
+        servers = self._require_servers(name)
         self._enabled_by_name[name] = is_enabled
-        server = self._require_server(name)
-        self.run_on_loop(server.start() if is_enabled else server.stop(), CancelToken())
+        for server in servers:
+            self.run_on_loop(server.start() if is_enabled else server.stop(), CancelToken())
 
     def restart(self, name: str) -> None:
-        self.run_on_loop(self._require_server(name).start(), CancelToken())
+        for server in self._require_servers(name):
+            self.run_on_loop(server.start(), CancelToken())
 
     def authenticate(self, name: str) -> str | None:
         """Let the user sign in again; return the page for it, None if the server asks for none."""
-        server = self._require_server(name)
+        [server, *_] = self._require_servers(name)
         if server.settings.url is None:
             raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
         url = self.run_on_loop(server.authenticate(), CancelToken())
@@ -243,20 +278,22 @@ class ServerPool:
         """
         if url := self.authenticate(name):
             show(url)
-        server = self._require_server(name)
+        [server, *_] = self._require_servers(name)
         with self._condition:
             self._condition.wait_for(lambda: server.is_settled)
         if server.info.status != "running":
             raise UserError(f"the MCP server {name!r} is left out: {server.info.error}")
         return server.info
 
-    def _require_server(self, name: str) -> McpServer:
+    def _require_servers(self, name: str) -> list[McpServer]:
+        """Return the servers with this name, one of this pool first."""
         self.begin()
-        if name not in self._servers:
-            names = ", ".join(sorted(self._servers)) or "none is set"
+        servers = [server for pool in self.all_pools() if (server := pool.find(name))]
+        if not servers:
+            names = ", ".join(info.name for info in self.infos()) or "none is set"
             what = f"no MCP server {name!r}; known: {names}"
             raise InvalidParamsError.at("server", what, "unknown")
-        return self._servers[name]
+        return servers
 
     def close(self) -> None:
         """Stop each server; processes that are left end with the spawner."""
@@ -295,7 +332,7 @@ class ServerTools(Feature):
 
     def report(self, conversation: Conversation, _offered: Container[str]) -> None:
         """Warn of each server that failed or needs the user to sign in, and what they have."""
-        for source, server in ((each, info) for each in self._sources for info in each.infos()):
+        for source, server in ((each, info) for each in self._sources for info in each.own_infos()):
             for caveat in _caveats_of(source, server):
                 warn(conversation.journal, caveat)
 

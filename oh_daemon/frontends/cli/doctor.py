@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,15 +16,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.plain_text import display_escaped
+from oh_daemon.conversations.services import compose
+from oh_daemon.features.browser.browser import find_programs
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import Models, greet
 from oh_daemon.features.pending_changes.git_repositories import git_dir_of
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.files import find_skills
+from oh_daemon.frontends.cli.mcp_lines import omission_lines, state_line
 from oh_daemon.frontends.cli.sandbox import level_lines
-from oh_daemon.protocol.errors import DaemonError
+from oh_daemon.protocol.errors import DaemonError, ToolError
 from oh_daemon.protocol.problems import render_problem
 from oh_daemon.storage.commit import CommitThread
 from oh_daemon.storage.event_log import open_log
@@ -67,6 +72,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
         if skill.problem is not None:
             yield "!", f"the skill {skill.path} is not used: {skill.problem}"
     yield from _settings(folder, tries_model=tries_model)
+    yield from _servers(folder)
 
 
 def _shell(folder: Path) -> tuple[str, str]:
@@ -124,6 +130,39 @@ def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
         yield "✗", _NO_MODEL.format(file=settings_file)
     else:
         yield _model(models, name, is_tried=tries_model)
+
+
+def _servers(folder: Path) -> Iterator[tuple[str, str]]:
+    """Start the MCP servers in a trusted folder, and report the state and tools of each."""
+    services, user, _models = compose(Places(os.environ), {})
+    settings = user.settings.of(folder).settings
+    try:
+        if not settings.mcp_servers and not settings.browser:
+            return
+        if user.trust.of(folder) != "full":
+            names = ", ".join([*sorted(settings.mcp_servers), *(["browser"] * settings.browser)])
+            yield "!", f"MCP servers not started, since {folder} is not trusted: {names}"
+            return
+        services.mcp.wait_s = threading.TIMEOUT_MAX
+        services.mcp.open_folders = lambda: (folder,)
+        services.mcp.begin()
+        services.mcp.tools(CancelToken())
+        for server in services.mcp.infos():
+            is_fine = server.status in {"running", "disabled"}
+            yield "✓" if is_fine else "!", state_line(server)
+            yield from (("!", line) for line in omission_lines(server))
+        if settings.browser:
+            yield _browser()
+    finally:
+        services.mcp.close()
+        services.close()
+
+
+def _browser() -> tuple[str, str]:
+    try:
+        return "✓", f"browser: {find_programs()}; its server starts with a conversation"
+    except ToolError as exc:
+        return "!", f"browser: {exc}"
 
 
 def _model(models: Models, name: str, *, is_tried: bool) -> tuple[str, str]:

@@ -156,6 +156,7 @@ def _compose(
     # Nobody is watching: better to start late than without a tool that the task may need.
     services.mcp.wait_s = threading.TIMEOUT_MAX
     services.mcp.open_folders = lambda: (request.workspace,)
+    services.mcp.on_change = lambda: watch.on_servers(services.mcp.infos())
     for value in secrets.values():
         services.masker.add(value)
     user.secrets.update(secrets)

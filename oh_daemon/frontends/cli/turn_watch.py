@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import orjson
 from rich.console import Console
 
 from oh_daemon.features.approval.consent import NOBODY_THERE
+from oh_daemon.frontends.cli.mcp_lines import omission_lines, state_line
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import CHECK_S
 from oh_daemon.frontends.cli.status_line import status_line
@@ -18,6 +20,7 @@ from oh_daemon.frontends.cli.terminal_user import TerminalUser
 from oh_daemon.kernel.journal import History, Listener
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError, StorageError
+from oh_daemon.protocol.mcp import McpServerInfo
 from oh_daemon.protocol.settings import LIMITS
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
@@ -40,7 +43,8 @@ class TurnWatch(Listener):
     """Queues what the conversations report, in order, for the main thread to print."""
 
     def __init__(self) -> None:
-        self._reports: SimpleQueue[EventReport | DaemonError] = SimpleQueue()
+        self._reports: SimpleQueue[EventReport | McpServerInfo | DaemonError] = SimpleQueue()
+        self._servers: dict[str, McpServerInfo] = {}
         self.turn: plain.Turn | None = None
         """The turn that `show` has shown, once it is completed."""
 
@@ -51,6 +55,16 @@ class TurnWatch(Listener):
     def on_halted(self, history: History, error: StorageError) -> None:
         if history.state.parent_id is None:
             self.fail(error)
+
+    def on_servers(self, servers: Iterable[McpServerInfo]) -> None:
+        """Queue each MCP server that is new or has changed; notices report those that failed."""
+        for server in servers:
+            if (
+                server.status in {"running", "disabled"}
+                and self._servers.get(server.name) != server
+            ):
+                self._servers[server.name] = server
+                self._reports.put(server)
 
     def take(self, method: str, params: Any) -> None:
         """Take what a daemon elsewhere tells."""
@@ -96,16 +110,22 @@ class TurnWatch(Listener):
                 return NO_MODEL
 
     def _next_while_asking(self, user: TerminalUser) -> EventReport | DaemonError:
-        """Put pending requests to the user; return what happens then."""
+        """Put pending requests to the user and print news of MCP servers; return the next report."""
         while True:
             while user.ask_next():
                 pass
             report = self._next(user.console, wait_s=user.patience_s)
-            if report is not None:
+            if report is None:
+                user.expect_no_effect()
+            elif isinstance(report, McpServerInfo):
+                for line in (state_line(report), *omission_lines(report)):
+                    print_line(line)
+            else:
                 return report
-            user.expect_no_effect()
 
-    def _next(self, console: Console, *, wait_s: float) -> EventReport | DaemonError | None:
+    def _next(
+        self, console: Console, *, wait_s: float
+    ) -> EventReport | McpServerInfo | DaemonError | None:
         """Return the next report, None if none comes; a person sees that something is going on."""
         if not self._reports.empty():
             return self._reports.get()

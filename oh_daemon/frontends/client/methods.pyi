@@ -1288,7 +1288,7 @@ class Methods:
     def secret_list(self, **params: Unpack[SecretListParams]) -> SecretNames:
         """List the names of the keys and secrets that the editor has exposed."""
     def mcp_list(self, **params: Unpack[McpListParams]) -> McpServers:
-        """List the MCP servers of the settings, each with its state and its tools."""
+        """List MCP servers of the settings, skills in use and the browser, each with its state."""
     def mcp_set_enabled(self, **params: Unpack[McpSetEnabledParams]) -> McpServers:
         """Start or stop a server; the settings do not change."""
     def mcp_restart(self, **params: Unpack[McpRestartParams]) -> McpServers:
@@ -1412,7 +1412,7 @@ class AsyncMethods:
     async def secret_list(self, **params: Unpack[SecretListParams]) -> SecretNames:
         """List the names of the keys and secrets that the editor has exposed."""
     async def mcp_list(self, **params: Unpack[McpListParams]) -> McpServers:
-        """List the MCP servers of the settings, each with its state and its tools."""
+        """List MCP servers of the settings, skills in use and the browser, each with its state."""
     async def mcp_set_enabled(self, **params: Unpack[McpSetEnabledParams]) -> McpServers:
         """Start or stop a server; the settings do not change."""
     async def mcp_restart(self, **params: Unpack[McpRestartParams]) -> McpServers:

@@ -228,6 +228,9 @@ def test_mcp_servers_are_looked_at_turned_off_and_on_and_signed_in_to(workspace:
         editor.edit(workspace.file)
         editor.command("Oh hello")
         editor.wait_for_event("TurnFinished")
+        editor.lua(_CHOOSE_WANTED, "shop", "Show its tools")
+        editor.command("Oh servers")
+        editor.wait_for_message("shop__price")
         for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):
             editor.lua(_CHOOSE_WANTED, "shop", action)
             editor.command("Oh servers")

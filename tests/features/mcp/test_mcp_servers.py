@@ -193,3 +193,39 @@ def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
         spawner.close()
     assert "Bearer access-new" in urls
     assert info.status == "failed"
+
+
+def test_servers_of_conversations_are_listed_and_controlled_with_those_of_settings(
+    tmp_path: Path,
+) -> None:
+    """The browser's server was missing in `mcp/list`."""
+    spawner = Spawner()
+    around = ServerEnvironment(spawner, os.environ, Masker(), tmp_path)
+    missing, shop = (
+        McpServerSettings(command="no-such-server"),
+        McpServerSettings(command=sys.executable, args=(mcp_server.__file__,)),
+    )
+    pool = ServerPool(run_on_loop, lambda: {"shop": missing}, around)
+    changes: list[str] = []
+    pool.on_change = lambda: changes.append("")
+    first = pool.beside(lambda: {"browser": missing, "shop": shop}, tmp_path)
+    second = pool.beside(lambda: {"browser": shop}, tmp_path)
+    for each in (pool, first, second):
+        each.begin()
+        each.wait_s = WITHIN_S
+        each.tools(CancelToken())
+    # A server of the settings counts in any case, otherwise one that runs.
+    statuses = {info.name: info.status for info in pool.infos()}
+    assert statuses == {"browser": "running", "shop": "failed"}
+    assert {info.name: info.status for info in first.own_infos()} == {
+        "browser": "failed",
+        "shop": "running",
+    }
+    assert changes
+    pool.set_enabled("browser", is_enabled=False)
+    assert [info.status for info in second.own_infos()] == ["disabled"]
+    second.close()
+    first.close()
+    assert [info.name for info in pool.infos()] == ["shop"]
+    pool.close()
+    spawner.close()

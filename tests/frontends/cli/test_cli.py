@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import mcp_odd_server
 import mcp_server
 import pytest
 from cli_runs import begin, run
@@ -21,6 +22,9 @@ from fake_llm import Step, call, calls, error, hang, hold_step, reply, say, with
 from mcp_world import vault
 from starts import SCRIPT
 from world import World
+
+from oh_daemon.features.settings.places import Places
+from oh_daemon.storage.user_state import UserState
 
 Json = dict[str, Any]
 BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1])"
@@ -811,6 +815,32 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     world.variables["OH_DAEMON_MODEL"] = "nosuch"
     wrong = run(world, "doctor")
     assert (wrong.code, "✗ model nosuch: the model name 'nosuch'" in wrong.out) == (1, True)
+
+
+def test_run_and_doctor_show_mcp_servers_with_tools_and_omissions(world: World) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("price", "order")]
+    listing = {"tools": [*tools, {"name": "odd", "inputSchema": {"type": "string"}}]}
+    servers = {
+        "shop": mcp_odd_server.settings({"tools/list": listing}),
+        "broken": {"command": "no-such-program"},
+    }
+    settings = world.home / "settings.json"
+    settings.write_text(json.dumps({"mcpServers": servers, "browser": True}))
+    left_out = "MCP server 'shop' leaves out odd: its input schema is none: it is not of an object"
+    line = "MCP server 'shop': running, 2 tools: price, order"
+    outcome = task(world, say("Done."))
+    assert f"oh-daemon: {line}\noh-daemon: {left_out}\n" in outcome.err
+    assert "MCP server 'broken' failed" in outcome.out
+    # A folder's trust is the user's decision in an editor; doctor starts nothing without it.
+    outcome = run(world, "doctor")
+    assert f"MCP servers not started, since {world.project} is not trusted: broken" in outcome.out
+    UserState(Places({"OH_DAEMON_HOME": str(world.home)}).decisions_file).set_trust(
+        world.project, "full"
+    )
+    outcome = run(world, "doctor")
+    assert f"✓ {line}\n! {left_out}\n" in outcome.out
+    assert "! MCP server 'broken': failed: there is no program 'no-such-program'" in outcome.out
+    assert re.search("^[✓!] browser: ", outcome.out, re.MULTILINE)
 
 
 def test_doctor_tries_the_model_when_it_is_told_to(world: World) -> None:

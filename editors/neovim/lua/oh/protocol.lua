@@ -570,7 +570,7 @@
 --- List the names of the keys and secrets that the editor has exposed.
 ---@class (exact) oh.protocol.SecretListParams
 
---- List the MCP servers of the settings, each with its state and its tools.
+--- List MCP servers of the settings, skills in use and the browser, each with its state.
 ---@class (exact) oh.protocol.McpListParams
 
 --- Start or stop a server; the settings do not change.

@@ -6,9 +6,24 @@ local M = {}
 ---@param server oh.protocol.McpServerInfo
 ---@return string
 local function told(server)
-  local n_tools = #(server.tools or {})
-  local what = server.status == "running" and ("%d tools"):format(n_tools) or server.error
+  local n_tools, n_omitted = #(server.tools or {}), #(server.omitted or {})
+  local left = n_omitted > 0 and (", %d left out"):format(n_omitted) or ""
+  local what = server.status == "running" and ("%d tools%s"):format(n_tools, left) or server.error
   return ("%s  · %s%s"):format(server.name, server.status, what and " · " .. what or "")
+end
+
+--- The state of a server, its tools, and what is left out, each with the reason.
+---@param server oh.protocol.McpServerInfo
+---@return string
+local function detail(server)
+  local lines = { told(server) }
+  for _, tool in ipairs(server.tools or {}) do
+    lines[#lines + 1] = "  " .. tool
+  end
+  for _, omission in ipairs(server.omitted or {}) do
+    lines[#lines + 1] = "  left out: " .. omission
+  end
+  return table.concat(lines, "\n")
 end
 
 ---@param server oh.protocol.McpServerInfo
@@ -19,6 +34,7 @@ local function choices(server)
     return { { "Turn it on", "mcp/setEnabled", { server = name, enabled = true } } }
   end
   local found = {
+    { "Show its tools" },
     { "Start it anew", "mcp/restart", { server = name } },
     { "Turn it off", "mcp/setEnabled", { server = name, enabled = false } },
   }
@@ -52,7 +68,9 @@ function M.act(daemon, server)
       return choice[1]
     end,
   }, function(choice)
-    if choice then
+    if choice and not choice[2] then
+      tell.message(detail(server))
+    elseif choice then
       local _, method, params = unpack(choice)
       daemon:request(method, params, function(result)
         if result.url and not result.opened then
