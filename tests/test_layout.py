@@ -113,7 +113,7 @@ BUDGETS: dict[str, int] = {
     "features/instructions": 450,
     "features/isolation": 910,
     "features/language": 330,
-    "features/mcp": 1650,
+    "features/mcp": 1720,
     "features/memory": 210,
     "features/models": 5270,
     "features/network": 790,

@@ -27,6 +27,7 @@ from oh_daemon.features.instructions.context_files import ContextFiles
 from oh_daemon.features.instructions.machine import Machine
 from oh_daemon.features.isolation.isolated_tools import IsolatedCommandChanges, IsolatedTool
 from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
+from oh_daemon.features.mcp.on_demand import ToolsOnDemand
 from oh_daemon.features.mcp.servers import ServerTools
 from oh_daemon.features.memory.memory import PROJECT_FOLDER, Memory
 from oh_daemon.features.memory.notes import Notes
@@ -141,6 +142,7 @@ class ConversationRuntime:
         if folders:
             tools = [*self._workspace_tools(context), *tools]
         self._filter = config.tool_filter
+        self._on_demand = ToolsOnDemand()
         self._own_tools, self._more_tools = tools, config.more_tools
         self.tools: Mapping[str, Tool] = {}
         self.features = self._make_features(context, folders, is_own_log=is_own_log)
@@ -256,10 +258,17 @@ class ConversationRuntime:
             self._at_the_end.callback(context.client.editor.listen(pending.text_changed))
         return pending
 
-    def offer_tools(self, other_tools: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
+    def offer_tools(
+        self,
+        other_tools: Sequence[Tool],
+        *,
+        by_patch: bool,
+        looks: bool,
+        earlier: Iterable[Json] = (),
+    ) -> bool:
         """Offer these tools, our own and those of features; return whether any changed.
 
-        `looks` leaves out what edits files.
+        `looks` leaves out what edits files; `earlier` has the tools of before from the log.
         """
         of_features = [tool for feature in self.features for tool in feature.tools()]
         own: Sequence[Tool] = self._own_tools
@@ -269,6 +278,7 @@ class ConversationRuntime:
         chosen_tools = choose_tools(
             tools, self._patching if by_patch and not looks else (), self._filter
         )
+        chosen_tools = self._on_demand.arrange(chosen_tools, earlier)
         if chosen_tools == self.tools:
             return False
         self.tools = chosen_tools
@@ -459,10 +469,11 @@ def did_change_files(info: Json) -> bool:
 
 
 def render_tool_info(spec: ToolSpec) -> Json:
-    """Describe a tool in MCP's form."""
+    """Describe a tool in MCP's form; `_meta.access` is there unless each request has it."""
     return {
         "name": spec.name,
         "description": spec.description,
         "inputSchema": spec.input_schema,
         "annotations": {"readOnlyHint": spec.read_only},
+        **({} if spec.access == "direct" else {"_meta": {"access": spec.access}}),
     }

@@ -275,7 +275,7 @@ class OpenConversation:
         # they stay, but who leaves the mode plan of the start must be able to make the change.
         had = self.conversation.state.agent.get("tools", ())
         looks = options["mode"] == "plan" and not any(map(did_change_files, had))
-        return self.runtime.offer_tools(other_tools, by_patch=by_patch, looks=looks)
+        return self.runtime.offer_tools(other_tools, by_patch=by_patch, looks=looks, earlier=had)
 
     def _log_agent(self) -> None:
         """Log what is new, but keep the prompt, which the provider may have cached."""

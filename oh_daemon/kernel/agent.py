@@ -306,10 +306,9 @@ class AgentLoop:
 
     def _rendered_tools(self) -> list[Json]:
         """Return the tools as the model gets them, rendered again only when they have changed."""
-        tools, (earlier, rendered_tools) = (
-            list(self._runtime.toolbox.tools.values()),
-            self._rendered_for,
-        )
+        all_tools = self._runtime.toolbox.tools.values()
+        tools = [tool for tool in all_tools if tool.spec.access != "onDemand"]
+        earlier, rendered_tools = self._rendered_for
         if tools != earlier:
             rendered_tools = [render_tool(tool.spec) for tool in tools]
             self._rendered_for = tools, rendered_tools

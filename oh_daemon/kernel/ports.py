@@ -216,6 +216,12 @@ class ToolSpec:
     """The name of another tool; filters and rules for that one apply to this one too."""
     is_foreign: bool = False
     """Whether an MCP server or the client wrote the schema, and checks what takes long itself."""
+    access: Literal["direct", "onDemand", "forwards"] = "direct"
+    """How the model calls it: requests have it, unless it is `onDemand`.
+
+    A call of one that `forwards` is the call of another tool, named in its arguments:
+    `{"name": "shop__price", "arguments": {"item": "tea"}}`.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:

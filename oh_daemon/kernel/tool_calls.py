@@ -67,7 +67,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     name, command = own_name(call.name, tools)
     tool = tools.get(name)
     if tool is None:
-        names = ", ".join(sorted(tools))
+        names = ", ".join(sorted(n for n, t in tools.items() if t.spec.access != "onDemand"))
         error = _NOT_THERE.get(name, f"There is no tool {call.name!r}. The tools are: {names}.")
         return ParsedCall(call, None, error=error, error_kind="unknownTool")
     args, error = _parse_arguments(call.arguments)
@@ -80,7 +80,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     other_tool, words = _BESIDE.get(name, ("", ""))
     if problem and other_tool in tools:
         problem = f"{problem} {words}"
-    return ParsedCall(
+    parsed_call = ParsedCall(
         call,
         tool,
         args,
@@ -90,6 +90,17 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
         "invalidArguments" if problem else None,
         arguments,
     )
+    is_forwarded = tool.spec.access == "forwards" and problem is None
+    return _forwarded(parsed_call, tools) if is_forwarded else parsed_call
+
+
+def _forwarded(outer: ParsedCall, tools: Mapping[str, Tool]) -> ParsedCall:
+    """Return the call that the arguments describe; the history has it as the model wrote it."""
+    arguments = json.dumps(outer.args.get("arguments", {}))
+    inner_call = replace(outer.call, name=outer.args["name"], arguments=arguments)
+    inner = parse_call(inner_call, tools)
+    rating = {"risk": inner.risk or outer.risk, "summary": inner.summary or outer.summary}
+    return replace(inner, call=outer.call, arguments=outer.arguments, **rating)
 
 
 def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:

@@ -396,4 +396,4 @@ class AgentInfo(Contract):
     environment: dict[str, str] | None = None
     """What the prompt says about where the agent works, by kind: date, git, mode and so on."""
     tools: tuple[dict[str, Any], ...]
-    """The tools, as the model gets them."""
+    """The tools as the model gets them; requests lack one whose `_meta.access` is `onDemand`."""

@@ -121,11 +121,11 @@ def _spec(name: str, server: str, tool: Json) -> ToolSpec:
     text = tool.get("description")
     description = printable(text if isinstance(text, str) else "", allowed="\n\t")
     # Arguments are always an object, and some providers refuse `["object", "null"]`.
-    schema: Json = {"properties": {}, **tool["inputSchema"], "type": "object"}
+    schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
     return ToolSpec(
         name,
         f"{description[:MAX_DESCRIPTION]}\n(a tool of the MCP server {server!r})",
-        schema,
+        {**schema, "type": "object"},
         is_foreign=True,
     )
 

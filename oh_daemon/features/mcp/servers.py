@@ -54,7 +54,8 @@ class ResourceTool:
             {
                 "type": "object",
                 "properties": {
-                    "server": {"type": "string", "enum": sorted(self.servers)},
+                    # A list of the servers would change the request when one of them fails.
+                    "server": {"type": "string", "description": "Name of the server."},
                     "uri": {"type": "string", "description": "As listed, or made from a template."},
                 },
                 "required": ["server"],
@@ -64,6 +65,9 @@ class ResourceTool:
         )
 
     def plan(self, args: Json) -> Intent:
+        if args["server"] not in self.servers:
+            names = ", ".join(sorted(self.servers)) or "none"
+            raise ToolError(f"{args['server']!r} has no resources; servers that have: {names}")
         title = f"{args['server']}: {args.get('uri', 'list resources')}"
         subject = ToolSubject(tool=_NAME, args=args)
         return Intent(title, subject, "low", footprint=Footprint(writes=False))
@@ -320,13 +324,16 @@ class ServerTools(Feature):
         self._sources = sources
         self.latest: Sequence[Tool] = ()
         """The tools of the last step, in the order of the sources."""
+        self._reads_resources = False
+        """Whether a server has had resources: their tool stays, since requests begin with tools."""
 
     def before_step(self, _conversation: Conversation, cancel: CancelToken) -> None:
         tools: list[Tool] = [tool for source in self._sources for tool in source.tools(cancel)]
         readable = {
             name: each for source in self._sources for name, each in source.readable().items()
         }
-        if readable:
+        self._reads_resources = self._reads_resources or bool(readable)
+        if self._reads_resources:
             tools.append(ResourceTool(readable, self._sources[0].run_on_loop))
         self.latest = tools
 

@@ -335,7 +335,8 @@ class _Replay:
     def _tool(self, info: Json) -> Tool:
         is_read_only = bool(info.get("annotations", {}).get("readOnlyHint"))
         name, schema = info["name"], info["inputSchema"]
-        spec = ToolSpec(name, info["description"], schema, read_only=is_read_only)
+        access = info.get("_meta", {}).get("access", "direct")
+        spec = ToolSpec(name, info["description"], schema, read_only=is_read_only, access=access)
         return _LoggedTool(spec, self._observe)
 
     def _observe(self, context: ToolContext) -> ToolResult:
