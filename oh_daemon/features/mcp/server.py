@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -47,6 +48,8 @@ alive. Servers use the code for errors of their own, too."""
 _SIGN_IN = (
     "it wants you to sign in: in your editor's list of MCP servers, or with `oh-daemon mcp login`"
 )
+
+_ERROR_LINE = re.compile(r"\b\w*Error\b.*: ?\S")
 
 T = TypeVar("T")
 
@@ -95,7 +98,7 @@ class McpServer:
         self._has_ended = asyncio.Event()
         self._has_run = False
         self._digests: dict[str, str] = {}
-        self._stderr_lines: deque[str] = deque(maxlen=20)
+        self._stderr_lines: deque[str] = deque(maxlen=50)
 
     @property
     def has_trusted_marks(self) -> bool:
@@ -396,9 +399,11 @@ class McpServer:
         self._on_change()
 
     def _last_words(self) -> str:
+        """Return the last error on stderr, or the last line; Node ends with its version."""
         if not self._stderr_lines:
             return ""
-        line = self._stderr_lines[-1]
+        errors = [line for line in self._stderr_lines if _ERROR_LINE.search(line)]
+        line = (errors or self._stderr_lines)[-1]
         excerpt = self._around.masker.mask_start(line[:_MAX_WORDS])
         return f": {excerpt if len(line) > _MAX_WORDS else line}"
 

@@ -8,6 +8,7 @@ from mcp_world import Json, daemon, offered_names, stand, wait_for_notification
 from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon
+NODE_CRASH = "printf '%s\\n' \"Error: Cannot find module 'a.js'\" '  at node' 'Node.js v20' >&2"
 
 
 def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
@@ -114,6 +115,7 @@ def test_an_interrupt_ends_a_call_that_hangs_and_a_deadline_does_too(world: Worl
     ("settings", "says"),
     [
         (mcp_server.settings("dies"), "no licence was found"),
+        ({"command": "bash", "args": ["-c", NODE_CRASH]}, "Cannot find module 'a.js'"),
         ({"command": "no-such-server"}, "there is no program 'no-such-server'"),
         ({"url": "http://127.0.0.1:9/mcp"}, "connect"),
     ],

@@ -291,10 +291,8 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     client.request("approval/respond", {"approvalId": price["id"], **trust})
     assert world.turn(client)["finalText"] == "Three coins."
     assert content_of(items(client, "toolCall")[-1]) == "tea costs 3 coins"
-    [reader] = [
-        t["function"] for t in world.llm.requests[-1].body["tools"] if "mcp_resource" in str(t)
-    ]
-    assert reader["parameters"]["properties"]["server"]["enum"] == ["own", "shop"]
+    tools = [tool["function"]["name"] for tool in world.llm.requests[-1].body["tools"]]
+    assert tools.count("mcp_resource") == 1
     processes = [
         p for p in psutil.process_iter(["cmdline"]) if str(script) in (p.info["cmdline"] or ())
     ]
