@@ -22,6 +22,7 @@ MAX_TOOLS = 128
 MAX_SCHEMA_BYTES = 64 << 10
 MAX_DESCRIPTION = 4_000
 _MAX_NAME = 64
+_TOO_MANY = f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ def choose_tools(
         if earlier is not None and (earlier.own_name, earlier.digest) == (own_name, digest):
             continue
         is_changed = earlier is None and digest != first_digest
-        problem = _problem(tool, text, is_changed=is_changed)
-        if problem is None and len(tools) >= MAX_TOOLS:
-            problem = f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
+        is_full = len(tools) >= MAX_TOOLS
+        # The check of a schema takes a millisecond, which would add up in a list without end.
+        problem = _TOO_MANY if is_full else _problem(tool, text, is_changed=is_changed)
         if problem is None and earlier is not None:
             problem = "another tool has this name"
         if problem is None:
