@@ -8,15 +8,13 @@ one result for each.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from posixpath import commonpath
 from typing import TypeGuard
-from urllib.parse import unquote
 
 from oh_daemon.common.instructions import escape_instructions, is_instructions
-from oh_daemon.common.plain_text import clip_line, display_escaped, ends, first_line, within_tag
+from oh_daemon.common.plain_text import clip_line, ends, within_tag
+from oh_daemon.common.progress import render_changed_files, render_plan
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.prompt import render_rows
@@ -34,9 +32,6 @@ _BLOB = "blob:"
 _CUT = "This answer was cut off when the daemon ended. The user has read what is there."
 _GIST_LINES = 3
 _GIST_CHARS = 200
-_PLAN_ROW_CHARS = 200
-_MAX_FILES = 100
-PLAN_MARKS = {"pending": "[ ]", "inProgress": "[~]", "completed": "[x]"}
 _IMAGE_CHARS = 6_000
 """The size of an image in estimates, however large its data is."""
 _DOCUMENT_CHARS = 40_000
@@ -186,12 +181,13 @@ def render_cut(history_cut: HistoryCut, items: Sequence[plain.Item]) -> list[Jso
     """
     earlier_messages = _words_before(history_cut, items)
     messages = render_batch(earlier_messages[:1]) if earlier_messages else []
-    blocks = [*_render_plan(history_cut, items), *_render_changed_files(items[: history_cut.start])]
+    changes = (change for item in items[: history_cut.start] for change in changes_made(item))
+    blocks = [_render_plan(history_cut, items), render_changed_files(changes)]
     if history_cut.summary is not None:
         summary = escape_instructions(history_cut.summary)
         blocks.insert(0, f'<summary of="your work so far">\n{summary}\n</summary>')
-    if blocks:
-        messages.append({"role": "user", "content": "\n".join(blocks)})
+    if text := "\n".join(filter(None, blocks)):
+        messages.append({"role": "user", "content": text})
     if earlier_messages[1:]:
         messages.extend(render_batch(earlier_messages[1:]))
     for first, end in find_batches(items, history_cut.start):
@@ -199,52 +195,15 @@ def render_cut(history_cut: HistoryCut, items: Sequence[plain.Item]) -> list[Jso
     return messages
 
 
-def _render_plan(history_cut: HistoryCut, items: Sequence[plain.Item]) -> Iterator[str]:
+def _render_plan(history_cut: HistoryCut, items: Sequence[plain.Item]) -> str:
     """Render the plan if its call was cut, as a summary may lack it."""
     plans = [
-        (n, item)
+        (n, item["entries"])
         for n, item in enumerate(items)
         if item["kind"] == "plan" and item["status"] == "completed"
     ]
-    if plans and plans[-1][0] < history_cut.start:
-        yield f"<plan>\n{within_tag('plan', render_entries(plans[-1][1]['entries']))}\n</plan>"
-
-
-def render_entries(entries: Sequence[plain.PlanEntry]) -> str:
-    """Return a plan with one row per entry, such as "[x] Read the log"; long ones are cut."""
-    rows = (f"{PLAN_MARKS[entry['status']]} {first_line(entry['text'])}" for entry in entries)
-    return "\n".join(clip_line(row, _PLAN_ROW_CHARS) for row in rows)
-
-
-def _render_changed_files(items: Sequence[plain.Item]) -> Iterator[str]:
-    """Render which files these items changed, without those that are again as they were."""
-    before: dict[str, str | None] = {}
-    latest: dict[str, plain.FileChange] = {}
-    for change in (change for item in items for change in changes_made(item)):
-        before.setdefault(change["uri"], change.get("sha256Before"))
-        latest[change["uri"]] = change
-    changes = {
-        PurePosixPath(unquote(uri.removeprefix("file://"))): change
-        for uri, change in latest.items()
-        if before[uri] != change.get("sha256After")
-    }
-    if not changes:
-        return
-    folder = PurePosixPath(commonpath([path.parent for path in changes]))
-    rows = [
-        display_escaped(str(path.relative_to(folder))) + _file_state(before[change["uri"]], change)
-        for path, change in changes.items()
-    ]
-    if len(rows) > _MAX_FILES:
-        rows[_MAX_FILES:] = [f"[{len(rows) - _MAX_FILES} more files]"]
-    text = within_tag("changed-files", "\n".join(rows))
-    yield f"<changed-files in={display_escaped(str(folder))!r}>\n{text}\n</changed-files>"
-
-
-def _file_state(before: str | None, change: plain.FileChange) -> str:
-    if change["op"] == "delete":
-        return " (deleted)"
-    return " (new)" if before is None else ""
+    is_cut = bool(plans) and plans[-1][0] < history_cut.start
+    return render_plan(plans[-1][1]) if is_cut else ""
 
 
 def find_batches(items: Sequence[plain.Item], start: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from oh_daemon.common.plain_text import clip_line, first_line
-from oh_daemon.kernel.context import PLAN_MARKS
+from oh_daemon.common.progress import PLAN_MARKS
 from oh_daemon.kernel.ports import (
     Footprint,
     Intent,

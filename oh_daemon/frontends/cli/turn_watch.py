@@ -110,7 +110,7 @@ class TurnWatch(Listener):
                 return NO_MODEL
 
     def _next_while_asking(self, user: TerminalUser) -> EventReport | DaemonError:
-        """Put pending requests to the user and print news of MCP servers; return the next report."""
+        """Put pending requests to the user, print news of servers; return the next report."""
         while True:
             while user.ask_next():
                 pass
