@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 
 from oh_daemon.features.sandbox.layer import (
@@ -69,18 +70,22 @@ def take_out(
         staying = {name for name in targets if taking.is_staying(name, in_use)}
         for name in sorted(staying):
             taking.make_equal(name)
-        for name in _deepest_first(targets - staying):
+        folders = folders_above(targets)
+        for above, group in groupby(_deepest_first(targets - staying), _above):
             with suppress(FileNotFoundError, NotADirectoryError):
-                taking.uncover(name)
-                taking.remove(name)
-        above = (targets | folders_above(targets)) - staying
-        for name in _deepest_first(above):
+                folders |= taking.remove(above, [*group])
+        for name in _deepest_first(folders - staying):
             with suppress(FileNotFoundError, NotADirectoryError):
                 taking.tidy(name, is_in_use=name in in_use)
 
 
 def _deepest_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: name.count("/"), reverse=True)
+    """Return the names so that those of one folder follow each other."""
+    return sorted(names, key=lambda name: (name.count("/"), name), reverse=True)
+
+
+def _above(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 class _Removal:
@@ -98,8 +103,8 @@ class _Removal:
 
     def is_staying(self, name: str, in_use: Collection[str]) -> bool:
         """Whether a process holds the file, or is in a folder that is not the disk's any more."""
-        own, lower = self._both(name)
-        if name in in_use and own and lower and stat.S_ISREG(lower.st_mode):
+        own, lower = self._both(name) if name in in_use else (None, None)
+        if own and lower and stat.S_ISREG(lower.st_mode):
             # A character device is a whiteout: also who holds a deleted file holds its place.
             return stat.S_ISREG(own.st_mode) or stat.S_ISCHR(own.st_mode)
         return any(up in in_use and self._is_replaced(up) for up in parents(name))
@@ -121,7 +126,8 @@ class _Removal:
         own, lower = self._both(name)
         kinds = {stat.S_IFMT(entry.st_mode) for entry in (own, lower) if entry}
         if own and (lower is None or kinds not in ({stat.S_IFREG}, {stat.S_IFDIR})):
-            _unlink(self._mount, name)
+            with suppress(OSError), holding(self._mount, name) as (folder, last):
+                _unlink(folder, last)
         if lower is not None:
             for folder in reversed(Path(name).parents[:-1]):
                 make_folder(self._mount, folder)
@@ -144,7 +150,7 @@ class _Removal:
                 while piece := os.read(source, PIECE):
                     file.write(piece)
 
-    def uncover(self, name: str) -> None:
+    def _uncover(self, name: str) -> None:
         """Turn what hides a whole folder above into marks for each name in it but the wanted."""
         for above in parents(name):
             if above not in self._uncovered_names and is_folder(status_below(self._disk, above)):
@@ -178,30 +184,44 @@ class _Removal:
                 with within(folder, child) as deeper:
                     os.setxattr(deeper, OPAQUE, b"y")
 
-    def remove(self, name: str) -> None:
-        entry, lower = self._both(name)
-        if entry is None or (is_folder(entry) and is_folder(lower)):
-            return
-        if self._mount is not None:
-            _unlink(self._mount, name)
-        with holding(self._layer, name) as (folder, last), _writable(folder):
-            entry_left = status(folder, last)
-            if is_folder(entry_left):
-                discard(folder, last, self._trash)
-            elif entry_left is not None:
-                os.unlink(last, dir_fd=folder)
+    def remove(self, above: str, names: Sequence[str]) -> set[str]:
+        """Remove names of one folder; return those that stay, since both have a folder there."""
+        self._uncover(names[0])
+        shared_folders = set[str]()
+        with ExitStack() as stack:
+            folder, mount = stack.enter_context(within(self._layer, above)), None
+            stack.enter_context(_writable(folder))
+            if self._mount is not None:
+                with suppress(OSError):
+                    mount = stack.enter_context(within(self._mount, above))
+            for name, last in ((name, name.rpartition("/")[2]) for name in names):
+                entry = status(folder, last)
+                if is_folder(entry) and is_folder(status_below(self._disk, name)):
+                    shared_folders.add(name)
+                    continue
+                if mount is not None and entry is not None:
+                    _unlink(mount, last)
+                entry_left = status(folder, last)
+                if is_folder(entry_left):
+                    discard(folder, last, self._trash)
+                elif entry_left is not None:
+                    with suppress(FileNotFoundError):
+                        os.unlink(last, dir_fd=folder)
+        return shared_folders
 
     def tidy(self, name: str, *, is_in_use: bool) -> None:
         """Remove a folder that is left empty, or note that it is only there for the kernel."""
-        entry, lower = self._both(name)
-        if not is_folder(entry):
+        if not is_folder(status_below(self._layer, name)):
             return
+        lower = status_below(self._disk, name)
         if lower is not None and is_folder(lower):
             if not (is_in_use and self._is_replaced(name) and name not in self._targets):
                 self._keep(name, lower)
             return
         if self._mount is not None:
-            _unlink(self._mount, name)
+            with suppress(OSError), holding(self._mount, name) as (folder, last):
+                os.rmdir(last, dir_fd=folder)
+                return  # The layer has lost it as well.
         with holding(self._layer, name) as (folder, last), _writable(folder), suppress(OSError):
             os.rmdir(last, dir_fd=folder)
 
@@ -223,13 +243,13 @@ def _match_mode(root: int, name: str, lower: os.stat_result) -> None:
         chmod(place, stat.S_IMODE(lower.st_mode))
 
 
-def _unlink(mount: int, name: str) -> None:
-    """Let a running sandbox forget a name; a folder only when it is empty."""
-    with suppress(OSError), holding(mount, name) as (folder, last):
+def _unlink(folder: int, name: str) -> None:
+    """Let a running sandbox forget a name of its folder; a folder only when it is empty."""
+    with suppress(OSError):
         try:
-            os.unlink(last, dir_fd=folder)
+            os.unlink(name, dir_fd=folder)
         except IsADirectoryError:
-            os.rmdir(last, dir_fd=folder)
+            os.rmdir(name, dir_fd=folder)
 
 
 def _link(mount: int, name: str, leads_to: str) -> None:
