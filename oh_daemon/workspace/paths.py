@@ -12,10 +12,18 @@ import re
 import shutil
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from glob import iglob
 from itertools import islice
 from pathlib import Path, PurePath
@@ -186,6 +194,12 @@ class Folders:
         """
         lexical = self._absolute(text)
         real = real_path(lexical)
+        self._require_open(text, real, self._guises(lexical, real), writing=writing)
+        return real
+
+    def _require_open(
+        self, text: str, real: Path, guises: Collection[str], *, writing: bool
+    ) -> None:
         root = self._root_of(real)
         if root is None:
             raise PathOutsideWorkspaceError(
@@ -194,11 +208,10 @@ class Folders:
             )
         if why := _too_long(real, root):
             raise ToolError(f"{printable(text[:_MAX_SHOWN])!r}: {why}; use shorter names")
-        if what := _refusal_reason(self._guises(lexical, real)):
+        if what := _refusal_reason(guises):
             raise PathOutsideWorkspaceError(
                 f"{printable(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
             )
-        return real
 
     def is_protected(self, path: Path | str, *, writing: bool = True) -> str | None:
         """Return why using this path always needs a person's approval, or None.
@@ -208,8 +221,37 @@ class Folders:
         """
         lexical = self._absolute(str(path))
         real = real_path(lexical)
-        guises = (*self._guises(lexical, real), *self._linked_names(real))
-        guards = {guard_class(guise) for guise in guises}
+        guises = self._guises(lexical, real)
+        return self._guard_reason(real, guises, self._links(), writing=writing)
+
+    def judge(self) -> Callable[[str], tuple[Path, str | None]]:
+        """Return what gives `resolve` and `is_protected` of many paths that are written to.
+
+        It looks once at each folder and at the links at the top, so it is for one moment.
+        """
+        real_folder = cache(real_path)
+        links = tuple(self._links())
+
+        def judged(text: str) -> tuple[Path, str | None]:
+            lexical = self._absolute(text)
+            real = real_folder(lexical.parent) / lexical.name
+            if lexical.name == ".." or real.is_symlink():
+                real = real_path(lexical)
+            guises = self._guises(lexical, real)
+            self._require_open(text, real, guises, writing=True)
+            return real, self._guard_reason(real, guises, links, writing=True)
+
+        return judged
+
+    def _guard_reason(
+        self,
+        real: Path,
+        guises: Collection[str],
+        links: Iterable[tuple[str, Path]],
+        *,
+        writing: bool,
+    ) -> str | None:
+        guards = {guard_class(guise) for guise in (*guises, *_linked_names(real, links))}
         classes = ("secret", "protected") if writing else ("secret",)
         if what := next((one for one in classes if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
@@ -277,10 +319,15 @@ class Folders:
 
     def name(self, path: Path) -> str:
         """Return `relative(path)` as text to show."""
-        return printable(self.relative(path))
+        # Called for thousands of paths, so string operations replace `Path`.
+        text, first = str(path), os.path.join(self.roots[0], "")  # noqa: PTH118
+        is_below = text.startswith(first)
+        return printable(text[len(first) :] if is_below else self.relative(path))
 
     def as_opened(self, path: Path) -> Path:
         """Return a real path below the folder as the user opened it, which may be a link."""
+        if self.folders == self.roots:
+            return path
         for folder, root in zip(self.folders, self.roots, strict=True):
             if path.is_relative_to(root):
                 return path if folder == root else folder / path.relative_to(root)
@@ -365,16 +412,11 @@ class Folders:
             if path.startswith(base)
         }
 
-    def _linked_names(self, real: Path) -> Iterator[str]:
-        """Yield the names under which links at the top of the folders lead to `real`.
-
-        The target of a link called `.vscode` is editor settings, wherever it lies.
-        """
+    def _links(self) -> Iterator[tuple[str, Path]]:
+        """Yield the names and targets of the links at the top of the folders."""
         for root in self.roots:
             for link in _links_in(root):
-                target = real_path(Path(link.path))
-                if real.is_relative_to(target):
-                    yield _normalised((link.name / real.relative_to(target)).as_posix())
+                yield link.name, real_path(Path(link.path))
 
     def _names(self) -> str:
         return ", ".join(printable(folder) for folder in self.folders)
@@ -399,11 +441,23 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
 
 def _too_long(path: Path, root: Path) -> str | None:
     """Return why no file below `root` can have this path, or None."""
-    n_path, n_name = len(os.fsencode(path)), max(map(len, map(os.fsencode, path.parts)))
-    max_path, max_name = (os.pathconf(root, f"PC_{what}_MAX") for what in ("PATH", "NAME"))
+    n_path, max_name = len(os.fsencode(path)), os.pathconf(root, "PC_NAME_MAX")
+    if n_path <= max_name:
+        return None
+    n_name, max_path = max(map(len, map(os.fsencode, path.parts))), os.pathconf(root, "PC_PATH_MAX")
     if n_path >= max_path:
         return f"the path has {n_path:,} bytes, and {max_path - 1:,} are possible"
     return f"a name has {n_name} bytes, and {max_name} are possible" if n_name > max_name else None
+
+
+def _linked_names(real: Path, links: Iterable[tuple[str, Path]]) -> Iterator[str]:
+    """Yield the names under which links at the top of the folders lead to `real`.
+
+    The target of a link called `.vscode` is editor settings, wherever it lies.
+    """
+    for name, target in links:
+        if real.is_relative_to(target):
+            yield _normalised((name / real.relative_to(target)).as_posix())
 
 
 def _links_in(folder: Path) -> list[os.DirEntry[str]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from oh_daemon.features.language.language import Watch
@@ -64,9 +65,11 @@ class Step:
 class FileChanges:
     """Plans and makes the changes of one tool."""
 
-    def __init__(self, documents: Documents, watch: Watch, *, splits: bool = False) -> None:
-        """With `splits`, the user may choose from the hunks of a `Rewrite`, too."""
-        self._whole_changes = Undo if splits else Undo | Rewrite
+    def __init__(
+        self, documents: Documents, watch: Watch, whole: type | UnionType = Undo | Rewrite
+    ) -> None:
+        """Of a `whole` change, the user cannot choose hunks."""
+        self._whole_changes = whole
         self._documents = documents
         self._folders = documents.folders
         self._watch = watch
@@ -227,5 +230,6 @@ def _left_out(requested_steps: Sequence[Step], applied_steps: Mapping[Path, Step
     patches: list[str] = []
     for step in requested_steps:
         after = applied_steps[step.path].after if step.path in applied_steps else step.before
-        patches.append(unified_diff(after or "", step.after or "", step.path.name)[0])
-    return "\n".join((_LEFT_OUT, *filter(None, patches))) if any(patches) else None
+        if (after or "") != (step.after or ""):
+            patches.append(unified_diff(after or "", step.after or "", step.path.name)[0])
+    return "\n".join((_LEFT_OUT, *patches)) if any(patches) else None

@@ -8,7 +8,7 @@ The model does not see this tool.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
@@ -31,7 +31,7 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite, Wanted, force_merge, merge_texts
 from oh_daemon.workspace.paths import path_from_uri, printable, real_path
 from oh_daemon.workspace.raw_files import RawFiles
-from oh_daemon.workspace.text_changes import Create, with_newlines
+from oh_daemon.workspace.text_changes import Create, Undo, with_newlines
 
 MAX_SHOWN = 200
 """Above this number of files only their names are shown, and none can be left out."""
@@ -104,9 +104,8 @@ class ApplyTool:
         self._documents = documents
         self._folders = documents.folders
         self._raw = RawFiles(documents)
-        self._changes = FileChanges(
-            documents, watch, splits=len(planned_changes["changes"]) <= MAX_SHOWN
-        )
+        is_small = len(planned_changes["changes"]) <= MAX_SHOWN
+        self._changes = FileChanges(documents, watch, whole=Undo if is_small else Wanted)
         self._planned_changes = planned_changes
         self._host = host
         self._git = [model_of(RepositoryChanges, each) for each in planned_changes.get("git", ())]
@@ -249,14 +248,13 @@ class ApplyTool:
         left_out = dict(self._planned_changes.get("omitted", {}))
         protected_names: list[str] = []
         clashes = False
+        judge = self._folders.judge()
         for change in (model_of(FileChange, each) for each in self._planned_changes["changes"]):
-            uri_path = path_from_uri(change.uri)
-            name = self._folders.name(uri_path) if uri_path else printable(change.uri)
+            path: Path | None = path_from_uri(change.uri)
             try:
-                path, why = self._place(change)
-                name = self._folders.name(path)
+                path, why = self._place(change, path, judge)
                 if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
-                    left_out[name] = f"{why}; only the user can change it"
+                    left_out[self._folders.name(path)] = f"{why}; only the user can change it"
                     continue
                 protected_names += [why] if why else []
                 if change.raw is not None:
@@ -265,6 +263,7 @@ class ApplyTool:
                     continue
                 step, is_clash = plan_text(self._documents, path, change)
                 if is_clash and not self._asks:
+                    name = self._folders.name(path)
                     left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
                     continue
                 if is_clash:
@@ -276,25 +275,29 @@ class ApplyTool:
                 else:
                     steps.append(step)
             except ToolError as exc:
+                name = self._folders.name(path) if path else printable(change.uri)
                 left_out[name] = str(exc).partition("\n")[0]
         return ApplyPlan(
             steps, modes, raw, in_place, left_out, protected_names if self._asks else (), clashes
         )
 
-    def _place(self, change: FileChange) -> tuple[Path, str | None]:
+    def _place(
+        self,
+        change: FileChange,
+        path: Path | None,
+        judge: Callable[[str], tuple[Path, str | None]],
+    ) -> tuple[Path, str | None]:
         """Return where the change lands, and why that is protected, if it is.
 
         Raises `ToolError` for what is closed to everybody.
         """
-        path_on_disk = path_from_uri(change.uri)
-        if path_on_disk is None:
+        if path is None:
             raise ToolError("it is no file of this machine")
         if change.raw == "link":
             # The link itself changes, not what it leads to.
-            path = self._folders.resolve(str(path_on_disk.parent), writing=True) / path_on_disk.name
-        else:
-            path = self._folders.resolve(str(path_on_disk), writing=True)
-        return path, self._folders.is_protected(path_on_disk)
+            place = self._folders.resolve(str(path.parent), writing=True) / path.name
+            return place, self._folders.is_protected(path)
+        return judge(str(path))
 
     def _made_raw(self, plan: ApplyPlan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
         failures: dict[str, str] = {}
