@@ -47,15 +47,15 @@ class Blobs:
         return sha256
 
     def _store(self, sha256: str, fill: Callable[[Path], object]) -> str:
+        place = self._folder / sha256
+        if sha256 in self._durable and place.exists():
+            return sha256
         temp = self._folder / f".{uuid.uuid4().hex}.tmp"
         try:
-            is_there = (self._folder / sha256).exists()
-            if is_there and sha256 in self._durable:
-                return sha256
-            if not is_there:
+            if not place.exists():
                 fill(temp)
                 sync_path(temp)
-                temp.rename(self._folder / sha256)
+                temp.rename(place)
             # Also when the blob existed: whoever stored it may have died before this sync.
             sync_path(self._folder)
             self._durable.add(sha256)

@@ -39,7 +39,7 @@ class PathLocks:
 
 
 # Each file waits for the disk; more threads contend for Python's lock.
-MAX_IN_TURN, _AT_ONCE = 50, 4
+MAX_IN_TURN, _AT_ONCE, _IN_GROUP = 50, 4, 10
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -49,9 +49,14 @@ def for_each(act: Callable[[Row], Result], rows: Sequence[Row]) -> list[Result]:
     """Return the results in order. Raises the first error, when nothing runs any more."""
     if len(rows) <= MAX_IN_TURN:
         return [act(row) for row in rows]
+
+    def act_on(group: Sequence[Row]) -> list[Result]:
+        return [act(row) for row in group]
+
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="files") as pool:
-        futures = [pool.submit(act, row) for row in rows]
+        groups = (rows[n : n + _IN_GROUP] for n in range(0, len(rows), _IN_GROUP))
+        futures = [pool.submit(act_on, group) for group in groups]
         try:
-            return [future.result() for future in futures]
+            return [result for future in futures for result in future.result()]
         finally:
             pool.shutdown(cancel_futures=True)

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.errors import EditRejectedError, ToolError
@@ -171,12 +171,21 @@ def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool
 def unified_diff(before: str, after: str, name: str) -> tuple[str, int, int]:
     """Return a diff to show (escaped and capped), and how many lines were added and removed."""
     old, new = (lines(with_newlines(text)) for text in (before, after))
-    diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
+    diff = list(difflib.unified_diff(old, new))[2:] if old and new else _whole_diff(old, new)
     n_added = sum(line.startswith("+") for line in diff)
     n_removed = sum(line.startswith("-") for line in diff)
     body = "".join(escape_text(line) if line.endswith("\n") else _open_ended(line) for line in diff)
     header = f"--- a/{printable(name)}\n+++ b/{printable(name)}\n" if diff else ""
     return cap_text(header + body, "the diff"), n_added, n_removed
+
+
+def _whole_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return what `difflib.unified_diff` returns where one has no line, without comparing."""
+    if not (old or new):
+        return []
+    removed, added = ((f"1,{len(x)}" if len(x) > 1 else "1") if x else "0,0" for x in (old, new))
+    lines = ("-" + line for line in old), ("+" + line for line in new)
+    return [f"@@ -{removed} +{added} @@\n", *chain(*lines)]
 
 
 def difference(expected: str, text: str, name: str) -> str | None:
