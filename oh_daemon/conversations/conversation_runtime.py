@@ -253,7 +253,7 @@ class ConversationRuntime:
         pending = PendingChanges(
             shared_sandbox.overlay, self.shells, documents, watch, host, folder / "replaced"
         )
-        documents.history.listen(pending.text_changed)
+        documents.history.listen(pending.text_written)
         if context.client.editor is not None:
             self._at_the_end.callback(context.client.editor.listen(pending.text_changed))
         return pending

@@ -34,15 +34,18 @@ class EditHistory:
         self._folders = folders
         self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}
-        self._listeners: list[Callable[[Path], None]] = []
+        self._listeners: list[Callable[[Path, bool], None]] = []
 
-    def listen(self, on_change: Callable[[Path], None]) -> None:
-        """Report each change that is recorded, by real path; `on_change` must not block."""
+    def listen(self, on_change: Callable[[Path, bool], None]) -> None:
+        """Report the real path of each recorded change, and whether only the editor has it.
+
+        `on_change` must not block.
+        """
         self._listeners.append(on_change)
 
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
         """Return the change from one text to another without storing it; None means no file."""
-        name = str(self._folders.relative(path))
+        name = self._folders.name(path)
         patch, n_added, n_removed = unified_diff(before or "", after or "", name)
         return FileChange(
             uri=uri_from_path(self._folders.as_opened(path)),
@@ -70,7 +73,7 @@ class EditHistory:
         self.put(after)
         self._remember_at(path, change)
         for on_change in self._listeners:
-            on_change(path)
+            on_change(path, is_unsaved)
         return change
 
     def put(self, text: str | None) -> str | None:

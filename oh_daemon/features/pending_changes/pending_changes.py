@@ -206,6 +206,13 @@ class PendingChanges:
             return False
         return len(modes) == 1 and data == content_on_disk(path) == self._layers.read(path)
 
+    def text_written(self, path: Path, is_unsaved: bool) -> None:
+        """Do as `text_changed` for a text that the agent wrote, if programs do not see it yet."""
+        folders = self._documents.folders
+        is_seen = folders.contains(path) and not folders.is_left_out(path)
+        if is_unsaved or not is_seen or self._overlay.is_watched:
+            self.text_changed(path)
+
     def text_changed(self, path: Path) -> None:
         """Let programs see the new text at a real path, on a thread. Raises nothing."""
         if not self._sandbox.is_running:
