@@ -29,8 +29,8 @@ export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 # The tests start hundreds of daemons: each would compile what the others have compiled.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests mostly wait for other processes: four workers keep two cores busy.
-PYTEST := .venv/bin/pytest -q -n 4
+# Tests mostly wait for other processes: six workers keep two cores busy.
+PYTEST := .venv/bin/pytest -q -n 6
 PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 # The tests of the gate, which `make test` does not run again.
 GATE := tests/test_layout.py tests/test_repository.py tests/test_language.py

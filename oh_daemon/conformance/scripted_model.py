@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, cast
 
@@ -105,13 +106,19 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._answer(b'{"object":"list","data":[]}', "application/json")
+        if self.path == "/v1/models":
+            self._answer(b'{"object":"list","data":[]}', "application/json")
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
         length = int(self.headers["content-length"])
         body = self.rfile.read(length)
         if len(body) < length or self._has_left():
             self.close_connection = True
+            return
+        if not self.path.endswith("/completions"):
+            self.send_error(HTTPStatus.NOT_FOUND)
             return
         request = json.loads(body)
         number, reply = self._model.next_reply(request)

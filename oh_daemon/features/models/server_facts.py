@@ -102,11 +102,16 @@ def read_facts(settings: LLMSettings, address: str, name: str) -> Json:
     is_local = reach_of_url(address) != "public"
     if is_local and (_WINDOW not in facts or entry.get("owned_by") == "llamacpp"):
         own_facts: Json = {}
+        is_ollama = False
         for api in LOCAL_APIS:
+            # A server of another kind might take any POST for a request to its model.
+            if api.posts_name and not is_ollama:
+                continue
             body = json.dumps({"model": name}).encode() if api.posts_name else None
             with suppress(*_FAILURES):
                 answer = as_object(ask(f"{address.removesuffix('/v1')}{api.path}", body))
                 own_facts = {**api.read(answer, name), **own_facts}
+                is_ollama |= api.read is _ollama_loaded and "models" in answer
         facts = {**facts, **own_facts}
     if not entry and not facts:
         return {}

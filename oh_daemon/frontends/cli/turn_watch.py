@@ -57,12 +57,9 @@ class TurnWatch(Listener):
             self.fail(error)
 
     def on_servers(self, servers: Iterable[McpServerInfo]) -> None:
-        """Queue each MCP server that is new or has changed; notices report those that failed."""
+        """Queue each MCP server that runs, when it is new or has changed."""
         for server in servers:
-            if (
-                server.status in {"running", "disabled"}
-                and self._servers.get(server.name) != server
-            ):
+            if server.status == "running" and self._servers.get(server.name) != server:
                 self._servers[server.name] = server
                 self._reports.put(server)
 

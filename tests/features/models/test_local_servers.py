@@ -66,6 +66,8 @@ LM_STUDIO = {"id": "fake", "type": "vlm", "state": "loaded", "max_context_length
         ([{"id": "fake"}], {"/api/v0/models": {"data": [LM_STUDIO]}}, (None, True, True)),
         # vLLM and SGLang.
         ([{"id": "fake", "max_model_len": 40_960}], {}, (40_960, True, True)),
+        # Only Ollama gets the POST, which others might take for a request to the model.
+        ([{"id": "fake"}], {"/api/ps": {"data": []}, "/api/show": SHOW}, (None, True, True)),
         # A server with answers of another form says nothing.
         (
             [{"id": "fake"}],
@@ -91,7 +93,7 @@ def test_address_of_a_provider_is_asked_without_a_setting(monkeypatch: pytest.Mo
     with FakeLLM() as fake:
         monkeypatch.setenv("OLLAMA_API_BASE", fake.url.removesuffix("/v1"))
         fake.models = [{"id": "fake"}]
-        fake.pages = {"/api/show": SHOW}
+        fake.pages = {"/api/ps": {"models": []}, "/api/show": SHOW}
         assert RemoteModel(LLMSettings(model="ollama_chat/fake")).traits.context_window == 16_384
         [show] = [each for each in fake.lookups if each.method == "POST"]
         assert show.body == {"model": "fake"}
