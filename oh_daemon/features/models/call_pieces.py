@@ -228,9 +228,13 @@ def _begins_call(
 
 def _next_text(group: Sequence[Piece], start: int, tools: KnownTools) -> str:
     """Return the next arguments from a piece on, unless another tool's name comes before them."""
+    name = ""
     for n in range(start, len(group)):
         piece = group[n]
-        if n > start and piece.name != group[start].name and tools.own_name(piece.name):
+        name += piece.name
+        is_other = piece.name != group[start].name and bool(tools.own_name(piece.name))
+        # The last piece of a name may be the name of another tool: `files__` and `read_file`.
+        if n > start and is_other and not tools.own_name(name):
             return ""
         if text := piece.arguments.strip():
             return text

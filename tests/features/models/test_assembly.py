@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fake_llm import FakeLLM, raw, say, stream_parts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from model_calls import anthropic, ask
 
@@ -170,6 +170,22 @@ def check_streamed(case: tuple[list[Meant], list[list[Json]]]) -> None:
     assert calls_in(answer) == meant
 
 
+def _named(*names: str, arguments: str) -> list[list[Json]]:
+    """Return chunks with the pieces of a name, and then the arguments, all at index 0."""
+    functions = [*({"name": name, "arguments": ""} for name in names), {"arguments": arguments}]
+    return [[{"index": 0, "function": function}] for function in functions]
+
+
+LAST_PIECE_IS_A_TOOL = (
+    [("files__read_file", {"path": "a"}), ("files__read_file", {"path": "b"})],
+    [
+        *_named("f", "iles__read_file", arguments='{"path": "a"}'),
+        *_named("f", "iles__", "read_file", arguments='{"path": "b"}'),
+    ],
+)
+
+
+@example(LAST_PIECE_IS_A_TOOL)
 @given(streamed())
 @settings(max_examples=120, deadline=None)
 def test_streamed_calls_are_the_calls_that_were_meant(
