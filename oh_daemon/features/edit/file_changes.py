@@ -68,7 +68,7 @@ class FileChanges:
     def __init__(
         self, documents: Documents, watch: Watch, whole: type | UnionType = Undo | Rewrite
     ) -> None:
-        """Of a `whole` change, the user cannot choose hunks."""
+        """The user cannot choose hunks of a `whole` change."""
         self._whole_changes = whole
         self._documents = documents
         self._folders = documents.folders

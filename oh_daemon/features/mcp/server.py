@@ -87,7 +87,7 @@ class McpServer:
         self._roots = roots
         self._client: Any = None
         self._lost_client: Any = None
-        """That of the last session which the server has lost."""
+        """The client of the last session that the server lost."""
         self._has_answered = False
         """Whether it has answered a request in this session."""
         self._status_event = asyncio.Event()

@@ -179,7 +179,7 @@ _ANY_SERVER = frozenset({"openai", "anthropic"})
 
 
 def costs_nothing(settings: LLMSettings, address: str | None, table: Mapping[str, Json]) -> bool:
-    """Return whether the model runs on this machine, where nobody is paid for it.
+    """Return whether the model runs on this machine, so that it costs nothing.
 
     A proxy on this machine serves a provider's own models under their names, which cost money.
     """

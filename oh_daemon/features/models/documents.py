@@ -13,7 +13,7 @@ from oh_daemon.kernel.ports import Json
 from oh_daemon.workspace.pdf_text import NO_TEXT, read_pdf_text
 
 _MAX_CHARS = 100_000
-"""Of the text of one document in a request: some 25,000 tokens."""
+"""Limit of the text of one document in a request: some 25,000 tokens."""
 _MAX_KEPT = 32
 
 

@@ -169,7 +169,7 @@ you need one after the other, then end your answer: they run, and the next messa
 JSON Schema:
 """
 _END = re.compile("|".join(map(re.escape, (_CALL, _RESULT))))
-"""What ends the text that the user sees."""
+"""Marks that end the text that the user sees."""
 _LONGEST = max(map(len, (_CALL, _RESULT)))
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
 

@@ -78,7 +78,7 @@ class HostConsent:
         self._waited_s: dict[str, dict[str, float]] = {}
         """The seconds that answers took since they were reported, by terminal and host."""
         self._ended_questions: set[HostQuestion] = set()
-        """Those whose command has ended and was reported before the user answered."""
+        """Questions whose command ended and was reported before the user answered."""
 
     @property
     def is_asking(self) -> bool:

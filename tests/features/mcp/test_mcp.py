@@ -100,8 +100,8 @@ def test_an_interrupt_ends_a_call_that_hangs_and_a_deadline_does_too(world: Worl
     client.request("conversation/interrupt", {"conversationId": conversation})
     assert world.turn(client)["status"] == "interrupted"
 
-    # Progress extends the limit, at most six times, and the server is told. On a busy machine, its
-    # answer to that may be late as well.
+    # Progress extends the limit, at most six times; then the server is notified of the end. On a
+    # busy machine, its answer to that may be late as well.
     second = daemon(world, shop=mcp_server.settings(timeoutS=1))
     world.script(call("shop__wait"), *[call("shop__was_cancelled")] * 3, say("Too slow."))
     world.start(second)

@@ -539,7 +539,7 @@ def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():
     assert read_facts(llm, "http://127.0.0.1:9/v1", "m") == {}
     with FakeLLM() as fake:
         assert read_facts(llm, fake.url, "m") == {}
-        # What is wrong with one entry says nothing about the others.
+        # An entry with an error leaves the others as they are.
         fake.models = [{"id": "x", "context_length": "?"}, {"id": "m", "context_length": 5}]
         assert read_facts(llm, fake.url, "m") == {"max_input_tokens": 5, "is_final": True}
     assert (
