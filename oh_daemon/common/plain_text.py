@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 _MAX_DEPTH = 100
@@ -45,6 +45,13 @@ def ends(text: str, limit: int, note: str) -> str:
     tail = tail[tail.find("\n") + 1 :] or tail
     cut_note = f"cut: {len(head) + len(tail):,} of {len(text):,} characters shown"
     return f"{head.rstrip()}\n[{cut_note}; {note}]\n{tail}"
+
+
+def join_names(names: Sequence[str], limit: int) -> str:
+    """Return the first names and how many more there are: "a, b and 3 more"."""
+    more = len(names) - limit
+    first = ", ".join(names[:limit])
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def first_line(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oh_daemon.common.plain_text import join_names
 from oh_daemon.kernel.ports import Intent, Json, ToolResult
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import ActionDecided
@@ -82,20 +83,14 @@ def unapplied_text(
     remaining_uris = [
         change["uri"] for change in planned_changes["changes"] if change["uri"] not in uris
     ]
-    note = f"[not kept: {_names([*titles, *map(_name, remaining_uris)])}] {why}"
+    note = f"[not kept: {join_names([*titles, *map(_name, remaining_uris)], _MAX_NAMED)}] {why}"
     note += " The files are as before the command."
     if uris:
-        note += f"\n[changed files, all the same] {_names([*map(_name, uris)])}"
+        note += f"\n[changed files, all the same] {join_names([*map(_name, uris)], _MAX_NAMED)}"
     return ended_with(planned_changes, note, changes)
 
 
 _MAX_NAMED = 20
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    first = ", ".join(names[:_MAX_NAMED])
-    return f"{first} and {more} more" if more > 0 else first
 
 
 def _name(uri: str) -> str:

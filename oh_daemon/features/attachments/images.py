@@ -25,6 +25,7 @@ from oh_daemon.protocol.errors import (
     PayloadTooLargeError,
 )
 from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.pdf_text import HEAD
 
 MAX_BYTES = 20 << 20
 MAX_IMAGES = 20
@@ -39,7 +40,7 @@ _SIGNATURES = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
     (b"RIFF", "image/webp"),
-    (b"%PDF-", _PDF),
+    (HEAD, _PDF),
 )
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 FilePart = ImagePart | DocumentPart

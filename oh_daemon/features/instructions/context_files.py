@@ -72,7 +72,7 @@ class ContextFiles(Feature):
             for root in self._folders.roots:
                 for row in RULE_FILES:
                     self._add(texts, row, root / row.path)
-                self._add_rules(texts, root, None)
+                self._add_rules(texts, root, ())
             return tuple(texts.files)
 
     def texts_for(
@@ -82,15 +82,16 @@ class ContextFiles(Feature):
         open_texts = self._documents.open_texts()
         with self._lock:
             texts = _Texts(self._names)
-            for path in real_paths(locations):
+            paths = real_paths(locations)
+            for path in paths:
                 # Only what may be there is read: a read opens every folder from the root down.
                 for folder, descriptor in self._folders.down_to(path):
                     for row in RULE_FILES:
                         if folder / row.path in open_texts or _exists(row.path, descriptor):
                             self._add(texts, row, folder / row.path)
-                for root in self._folders.roots:
-                    if path.is_relative_to(root):
-                        self._add_rules(texts, root, path.relative_to(root))
+            for root in self._folders.roots:
+                if below := [p.relative_to(root) for p in paths if p.is_relative_to(root)]:
+                    self._add_rules(texts, root, below)
             return tuple(texts.files)
 
     def _add(self, texts: _Texts, row: RuleFile, path: Path) -> None:
@@ -153,13 +154,13 @@ class ContextFiles(Feature):
             raise ToolError("it may hold secrets")
         return real
 
-    def _add_rules(self, texts: _Texts, root: Path, path: Path | None) -> None:
-        """Add the rules that always hold, and those for a `path` relative to the root."""
+    def _add_rules(self, texts: _Texts, root: Path, paths: Sequence[Path]) -> None:
+        """Add the rules that always hold, and those for one of the `paths` relative to the root."""
         for row in RULE_FOLDERS:
             for rule_path in self._files_in(root / row.path, row.suffix):
                 text = None if self._name(rule_path) in texts.names else self._read(rule_path)
                 rule = parse_rule(text or "", row.otherwise)
-                is_matching = path is not None and rule.holds_for(path)
+                is_matching = any(map(rule.holds_for, paths))
                 if rule.when == "always" or (rule.when == "matching" and is_matching):
                     self._give(texts, rule_path, rule.text)
                 elif rule.when == "described":

@@ -24,8 +24,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.common.decoded import as_object
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.mcp.decoding import Answers, in_envelopes, object_of
+from oh_daemon.features.mcp.decoding import Answers, in_envelopes
 from oh_daemon.features.mcp.sign_in import Persist, SignIn, only_where_public
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import ToolError
@@ -332,7 +333,7 @@ def _framed_answer(line: bytes) -> Json | None:
         return None
     match message:
         case {"id": int() | str() as request_id, "error": error} if error is not None:
-            fields = object_of(error) or {"message": error}
+            fields = as_object(error) or {"message": error}
             code, words = fields.get("code"), fields.get("message")
             text = words if isinstance(words, str) else json.dumps(error)
             outcome: Json = {

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from typing import Any, Self, cast
 
+from oh_daemon.common.decoded import as_object
 from oh_daemon.kernel.ports import Json
 
 _RECEIVED = "received"
@@ -128,7 +129,7 @@ def _in_envelope(method: str, result: Json) -> Json:
 
 
 def _greeting(result: Json) -> Json:
-    names = object_of(result.get("capabilities"))
+    names = as_object(result.get("capabilities"))
     return {
         "protocolVersion": str(result.get("protocolVersion")),
         "capabilities": {name: {} for name in _FEATURES if name in names},
@@ -138,14 +139,14 @@ def _greeting(result: Json) -> Json:
 
 def _tool_with_headers(tool: object) -> Json | None:
     """Return a tool some of whose arguments the package must repeat as HTTP headers."""
-    fields = object_of(tool)
+    fields = as_object(tool)
     name, properties = (
         fields.get("name"),
-        object_of(object_of(fields.get("inputSchema")).get("properties")),
+        as_object(as_object(fields.get("inputSchema")).get("properties")),
     )
     if not isinstance(name, str) or "x-mcp-header" not in str(properties):
         return None
-    schemas = {key: object_of(each) for key, each in properties.items()}
+    schemas = {key: as_object(each) for key, each in properties.items()}
     return {"name": name, "inputSchema": {"type": "object", "properties": schemas}}
 
 
@@ -153,11 +154,6 @@ def received(result: Any) -> Json:
     """Return the result that a server sent, from the one that the package returns, if any."""
     answer: Json = result.meta[_RECEIVED] if result is not None else {}
     return answer
-
-
-def object_of(value: object) -> Json:
-    """Return the value if it is an object, otherwise an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def list_in(result: Json, key: str) -> list[Any] | None:
@@ -196,7 +192,7 @@ def _parts_in(result: Json, key: str) -> list[Any]:
 
 
 def _as_part(content: object) -> object:
-    resource = object_of(content)
+    resource = as_object(content)
     if not resource:
         return content
     mime_type = str(resource.get("mimeType") or "")
@@ -210,13 +206,13 @@ _ESSENTIAL = {"type", "text", "data", "mimeType", "resource", "uri", "name"}
 
 def _block(part: object) -> Json | None:
     """Return a part that is valid in MCP's form, if need be without what is odd, or as text."""
-    fields = object_of(part)
+    fields = as_object(part)
     if not fields:
         return None if part is None else _text(part)
     if _is_valid(fields):
         return fields
     essential = {key: value for key, value in fields.items() if key in _ESSENTIAL}
-    resource = object_of(fields.get("resource"))
+    resource = as_object(fields.get("resource"))
     if resource:
         names = ("uri", "mimeType", "text", "blob")
         essential["resource"] = {key: resource[key] for key in names if key in resource}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oh_daemon.features.mcp.decoding import object_of
+from oh_daemon.common.decoded import as_object
 from oh_daemon.kernel.ports import Json, ToolSpec
 from oh_daemon.kernel.tool_calls import schema_flaw
 from oh_daemon.protocol.mcp import McpServerSettings
@@ -61,7 +61,7 @@ def choose_tools(
     tools: dict[str, SelectedTool] = {}
     left_out: list[str] = []
     for n, entry in enumerate(listing, 1):
-        tool = object_of(entry)
+        tool = as_object(entry)
         own_name = name if isinstance(name := tool.get("name"), str) else ""
         if (settings.allow is not None and own_name not in settings.allow) or (
             own_name in settings.deny
@@ -115,7 +115,7 @@ def _types_of(schema: Json) -> Sequence[str]:
 
 
 def _is_marked(tool: Json) -> bool:
-    return object_of(tool.get("annotations")).get("readOnlyHint") is True
+    return as_object(tool.get("annotations")).get("readOnlyHint") is True
 
 
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:

@@ -102,6 +102,8 @@ class ToolsOnDemand:
 
     def __init__(self) -> None:
         self._description: str | None = None
+        self._direct_tools: Mapping[str, Tool] = {}
+        """The tools of servers that were few and small enough in the last step."""
 
     def arrange(self, tools: Mapping[str, Tool], earlier: Iterable[Json]) -> dict[str, Tool]:
         """Return the tools, with those of servers on demand if they are too many or too large.
@@ -113,7 +115,11 @@ class ToolsOnDemand:
             descriptions = (info["description"] for info in earlier if info["name"] == FIND)
             self._description = next(descriptions, None)
         if self._description is None:
+            # Each step asks, and the size takes longer to find than a change.
+            if of_servers == self._direct_tools:
+                return dict(tools)
             if not is_too_much([tool.spec for tool in of_servers.values()]):
+                self._direct_tools = of_servers
                 return dict(tools)
             self._description = render_description(of_servers.values())
         on_demand = {

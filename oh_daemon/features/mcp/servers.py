@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.decoded import as_object
 from oh_daemon.features.mcp.connections import Prepare, ServerEnvironment
-from oh_daemon.features.mcp.decoding import is_error, object_of, parts_of, resource_parts
+from oh_daemon.features.mcp.decoding import is_error, parts_of, resource_parts
 from oh_daemon.features.mcp.offer import SelectedTool
 from oh_daemon.features.mcp.server import McpServer, RunOnLoop
 from oh_daemon.kernel.conversation import Conversation
@@ -389,4 +390,4 @@ class McpTool:
         content = parts_of(answer)
         if notice := self.confinement and self.confinement.settle(context.cancel):
             content = (*content, {"type": "text", "text": notice})
-        return ToolResult(content, is_error(answer), object_of(answer.get("_meta")))
+        return ToolResult(content, is_error(answer), as_object(answer.get("_meta")))

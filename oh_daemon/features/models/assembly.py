@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from json import dumps, loads
 from typing import Any, cast
 
+from oh_daemon.common.decoded import as_object, objects_in
 from oh_daemon.common.plain_text import well_formed
 from oh_daemon.features.models.answer_ends import FinishReason, end_of
 from oh_daemon.features.models.call_pieces import KnownTools, Piece, read_calls, read_piece
-from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.features.models.failures import unreachable
 from oh_daemon.features.models.thinking_tags import (
     Channel,

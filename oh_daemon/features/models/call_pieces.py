@@ -16,8 +16,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from oh_daemon.common.decoded import as_object
 from oh_daemon.common.plain_text import well_formed
-from oh_daemon.features.models.decoded import as_object
 from oh_daemon.kernel.call_aliases import own_name
 from oh_daemon.kernel.ports import Json, ToolCall
 

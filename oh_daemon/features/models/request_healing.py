@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oh_daemon.features.models.decoded import as_list, as_object
+from oh_daemon.common.decoded import as_list, as_object
 from oh_daemon.features.models.request_rules import Rules, strict_rules
 from oh_daemon.features.models.schemas import without_unions
 from oh_daemon.kernel.ports import Json, ModelRequest, ToolCall

@@ -17,8 +17,8 @@ from http.client import OK, HTTPException
 from typing import Any
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.decoded import as_list, as_object, objects_in
 from oh_daemon.common.hosts import reach_of_url
-from oh_daemon.features.models.decoded import as_list, as_object, objects_in
 from oh_daemon.features.models.http import bearer_headers, request
 from oh_daemon.features.models.sockets import Waiter
 from oh_daemon.kernel.ports import Json
@@ -41,8 +41,9 @@ class LocalApi:
     """Below the server's root, as `/props` is beside `/v1`."""
     read: Callable[[Json, str], Json]
     """Returns the facts in an answer about the model of this name."""
-    posts_name: bool = False
-    """Whether the request is a POST with the model's name."""
+    posts_after: str = ""
+    """For a POST with the model's name: the key of an earlier answer that tells the server by its
+    kind. Any other server might take a POST for a request to its model."""
 
 
 def _llama_cpp(answer: Json, _model: str) -> Json:
@@ -79,7 +80,7 @@ LOCAL_APIS: Sequence[LocalApi] = (
     # docs.ollama.com, "List running models" (2026-11): `context_length` of a loaded model.
     LocalApi("/api/ps", _ollama_loaded),
     # docs.ollama.com, "Show model details", and "Context length" for the default (2026-11).
-    LocalApi("/api/show", _ollama, posts_name=True),
+    LocalApi("/api/show", _ollama, posts_after="models"),
     # lmstudio.ai/docs, "REST API v0" (2026-11).
     LocalApi("/api/v0/models", _lm_studio),
 )
@@ -102,16 +103,15 @@ def read_facts(settings: LLMSettings, address: str, name: str) -> Json:
     is_local = reach_of_url(address) != "public"
     if is_local and (_WINDOW not in facts or entry.get("owned_by") == "llamacpp"):
         own_facts: Json = {}
-        is_ollama = False
+        keys = set[str]()
         for api in LOCAL_APIS:
-            # A server of another kind might take any POST for a request to its model.
-            if api.posts_name and not is_ollama:
+            if api.posts_after and api.posts_after not in keys:
                 continue
-            body = json.dumps({"model": name}).encode() if api.posts_name else None
+            body = json.dumps({"model": name}).encode() if api.posts_after else None
             with suppress(*_FAILURES):
                 answer = as_object(ask(f"{address.removesuffix('/v1')}{api.path}", body))
                 own_facts = {**api.read(answer, name), **own_facts}
-                is_ollama |= api.read is _ollama_loaded and "models" in answer
+                keys.update(answer)
         facts = {**facts, **own_facts}
     if not entry and not facts:
         return {}

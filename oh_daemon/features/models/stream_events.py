@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from oh_daemon.features.models.decoded import as_object, objects_in
+from oh_daemon.common.decoded import as_object, objects_in
 from oh_daemon.features.models.failures import CallFailure, explain, not_a_stream, unreachable
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import LLMSettings

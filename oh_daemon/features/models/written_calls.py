@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from oh_daemon.common.decoded import as_object, objects_in
 from oh_daemon.features.models.call_pieces import KnownTools
-from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.kernel.call_aliases import repaired_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ToolCall
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oh_daemon.common.plain_text import join_names
 from oh_daemon.protocol.mcp import McpServerInfo
 
 _MAX_NAMES = 20
@@ -12,8 +13,7 @@ _MAX_NAMES = 20
 def state_line(server: McpServerInfo) -> str:
     """Return a line such as `MCP server 'shop': running, 2 tools: order, price`."""
     names = [name.removeprefix(f"{server.name}__") for name in server.tools]
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    listing = f": {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
+    listing = f": {join_names(names, _MAX_NAMES)}" if names else ""
     n_tools = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
     tools = f", {n_tools}{listing}" if server.status == "running" else ""
     error = f": {server.error}" if server.error else ""

@@ -170,7 +170,7 @@ def check_streamed(case: tuple[list[Meant], list[list[Json]]]) -> None:
     assert calls_in(answer) == meant
 
 
-def _named(*names: str, arguments: str) -> list[list[Json]]:
+def _pieces_of_name(*names: str, arguments: str) -> list[list[Json]]:
     """Return chunks with the pieces of a name, and then the arguments, all at index 0."""
     functions = [*({"name": name, "arguments": ""} for name in names), {"arguments": arguments}]
     return [[{"index": 0, "function": function}] for function in functions]
@@ -179,8 +179,8 @@ def _named(*names: str, arguments: str) -> list[list[Json]]:
 LAST_PIECE_IS_A_TOOL = (
     [("files__read_file", {"path": "a"}), ("files__read_file", {"path": "b"})],
     [
-        *_named("f", "iles__read_file", arguments='{"path": "a"}'),
-        *_named("f", "iles__", "read_file", arguments='{"path": "b"}'),
+        *_pieces_of_name("f", "iles__read_file", arguments='{"path": "a"}'),
+        *_pieces_of_name("f", "iles__", "read_file", arguments='{"path": "b"}'),
     ],
 )
 

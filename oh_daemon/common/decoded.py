@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from oh_daemon.kernel.ports import Json
+Json = dict[str, Any]
 
 
 def as_object(value: Any) -> Json:
