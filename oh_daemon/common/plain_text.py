@@ -54,6 +54,11 @@ def join_names(names: Sequence[str], limit: int) -> str:
     return f"{first} and {more} more" if more > 0 else first
 
 
+def unknown_text(kind: str) -> str:
+    """Return the text in place of a part, item or subject of a later release: `(cube: this …)`."""
+    return f"({kind}: this version cannot show it)"
+
+
 def first_line(text: str) -> str:
     """Return the first line that is not blank, stripped."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from oh_daemon.common.hosts import Host
-from oh_daemon.common.plain_text import clip_line, display_escaped
+from oh_daemon.common.plain_text import clip_line, display_escaped, unknown_text
 from oh_daemon.kernel.ports import Intent, Json
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol import plain
@@ -120,8 +120,10 @@ def whole_text(subject: plain.Subject) -> str:
         case "host":
             place = str(Host(subject["host"], subject["port"]))
             return "\n".join(subject.get("hosts") or [place])
-        case _:
+        case "path" | "saveDocuments":
             return ""
+        case kind:
+            return unknown_text(kind)
 
 
 def before_user(approval: plain.Approval) -> tuple[str | None, Sequence[plain.ApprovalOption]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from oh_daemon.common.instructions import escape_instructions, is_instructions
-from oh_daemon.common.plain_text import clip_line, ends, within_tag
+from oh_daemon.common.plain_text import clip_line, ends, unknown_text, within_tag
 from oh_daemon.common.progress import render_changed_files, render_plan
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import Json
@@ -438,7 +438,7 @@ def _plain_part(part: plain.Part) -> str:
         case "command" | "skill" if prompt := part.get("prompt"):
             return prompt
         case kind:
-            return f"({kind}: this version cannot show it)"
+            return unknown_text(kind)
 
 
 def _lines(span: plain.Range | None) -> str:

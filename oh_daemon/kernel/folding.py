@@ -267,11 +267,15 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
         state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = made_decision
     # Whoever edits a command allows only the edited version, not the one that was shown.
     # An answer for a server is about its marks, which are stored outside of the log.
-    lasts = decision["scope"] not in {"once", "server"} and event.get("editedSubject") is None
+    # A scope of a later release may be narrower than a conversation, so it lasts for nothing here.
+    lasts = decision["scope"] in _LASTING_SCOPES and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:
         grants = state.turn_grants if decision["scope"] == "turn" else state.grants
         is_of_edits = decision["scope"] == "edits"
         grants.add(EDITS if is_of_edits else grant_key(approval["subject"]))
+
+
+_LASTING_SCOPES = {"turn", "edits", "conversation", "folder", "user"}
 
 
 def _input_requested(state: State, event: plain.InputRequested, _record: plain.Record) -> None:

@@ -1,6 +1,8 @@
 """Logs of every released format, made by real runs, fold to the state they always had.
 
 `golden/vN/NAME.jsonl` is a log and `NAME.state.json` the state it folds to; neither ever changes.
+`golden/later/NAME.jsonl` is such a log as a later release of the same format may write it: with
+fields, an event, an item, a part and a subject that this release does not know.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ def test_it_folds_to_its_state(log: Path):
 
 
 def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path):
+    if log.parent.name == "later":
+        return
     for line in log.read_bytes().splitlines():
         if b'"kind":"header"' in line or b'"kind":"closed"' in line:
             continue

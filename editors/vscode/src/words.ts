@@ -60,3 +60,8 @@ export function decoded(uri: string): string {
     return uri;
   }
 }
+
+/** Returns the text in place of an item, part or subject of a later release. */
+export function unknownText(kind: string): string {
+  return `(${kind}: this version cannot show it)`;
+}

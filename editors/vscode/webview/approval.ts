@@ -1,6 +1,7 @@
 /** The oldest pending approval: exactly what is asked, its risk, and the answers that the daemon offers. */
 
 import type { HalfAnswer } from "../src/messages";
+import { unknownText } from "../src/words";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, InputRequest, ProjectProgram, Subject } from "oh-daemon-client/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
@@ -276,7 +277,7 @@ function headline({ subject, title }: Approval): string {
       return subject.isTrusted ? "May these run without asking?" : "May the agent act in this folder?";
     case "saveDocuments":
       return "Save these files first?";
-    case "host":
+    default:
       return visible(title, HIDDEN);
   }
 }
@@ -320,6 +321,8 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
       return fixed(exact(subject.uris.map(pathIn).join("\n")));
     case "host":
       return fixed(exact((subject.hosts ?? [`${subject.host}:${subject.port}`]).join("\n")));
+    default:
+      return fixed(h("p.why", {}, unknownText((subject as { kind: string }).kind)));
   }
 }
 

@@ -10,7 +10,7 @@ import type {
   Range,
   SubagentItem,
 } from "oh-daemon-client/protocol";
-import { compact, formatDuration, formatLines } from "../src/words";
+import { compact, formatDuration, formatLines, unknownText } from "../src/words";
 import { color } from "./colors";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
@@ -58,10 +58,14 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
     case "condensation":
       return condensation(item);
     default:
-      return callCard(item, conversationId);
+      // A later release's kind is neither of the types above nor a tool call.
+      return "tool" in item ? callCard(item, conversationId) : unknownCard(item);
   }
 }
 
+function unknownCard(item: { kind: string; title?: string }): HTMLElement {
+  return h("p.divider", {}, [item.title, unknownText(item.kind)].filter(Boolean).join(" "));
+}
 /** What was there of an answer when the daemon was killed; it may be nothing. */
 function cutAnswer(text: string): HTMLElement {
   const mark = h("p.divider", {}, "Cut off: the daemon ended while it wrote this answer");
@@ -147,8 +151,11 @@ export function part(value: Part, conversationId = ""): HTMLElement {
       );
     case "command":
       return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
-    default:
+    case "resource":
+    case "diagnostics":
       return fileChip(value.uri, fileName(value.uri));
+    default:
+      return h("span.chip", {}, unknownText((value as { type: string }).type));
   }
 }
 

@@ -15,7 +15,13 @@ from rich.text import Text
 
 from oh_daemon.common.amounts import render_cost
 from oh_daemon.common.plain_text import OF_EMOJI, display_escaped
-from oh_daemon.features.export.transcript import ENDS, PAUSES, answer, message_text
+from oh_daemon.features.export.transcript import (
+    ENDS,
+    PAUSES,
+    answer,
+    message_text,
+    title_of_unknown,
+)
 from oh_daemon.kernel.ports import is_for_people
 from oh_daemon.kernel.state import changes_made
 from oh_daemon.protocol import plain
@@ -108,9 +114,13 @@ def render_record(record: plain.Record) -> Iterator[Text]:
     """Yield the lines for one record; most kinds of events have none."""
     event = record["event"]
     item = event["item"] if event["type"] == "item.completed" else None
-    render = _RENDERERS.get(item["kind"] if item else event["type"])
+    render = _RENDERERS.get(item["kind"] if item else event["type"], _unknown if item else None)
     if render is not None:
         yield from render(item or event)
+
+
+def _unknown(item: Mapping[str, Any]) -> Iterator[Text]:
+    yield _text(f"\n{title_of_unknown(item)}", "dim")
 
 
 def _user_message(item: plain.UserMessageItem) -> Iterator[Text]:
@@ -133,6 +143,11 @@ def _tool_call(item: plain.ToolCallItem) -> Iterator[Text]:
         yield _prose(f"\n{_content(item)}")
     else:
         yield _headline(item)
+
+
+def _reasoning(_item: plain.ReasoningItem) -> Iterator[Text]:
+    """Yield nothing: thoughts are long, and the answer follows."""
+    return iter(())
 
 
 def _subagent(item: plain.SubagentItem) -> Iterator[Text]:
@@ -314,6 +329,7 @@ _RENDERERS: dict[str, Callable[[Any], Iterator[Text]]] = {
     "plan": _plan,
     "toolCall": _tool_call,
     "subagent": _subagent,
+    "reasoning": _reasoning,
     "notice": _notice,
     "condensation": _condensation,
     "error.raised": _error,

@@ -19,7 +19,7 @@ from oh_daemon.features.export.atif import render_trajectory
 from oh_daemon.features.export.transcript import ReadBlob
 from oh_daemon.kernel.folding import fold
 from oh_daemon.kernel.records import items_and_turns
-from oh_daemon.kernel.state import State, is_tool_item
+from oh_daemon.kernel.state import State
 from oh_daemon.protocol import plain
 
 Format = Literal["jsonl", "markdown", "html", "atif"]
@@ -73,8 +73,12 @@ def _markdown_item(item: plain.Item) -> list[str]:
             return [f"> **{one_line(transcript.notice_of(item))}**"]
         case "plan":
             return [plan_list(item)]
+        case "command" | "fileChange" | "toolCall":
+            return _markdown_call(item)
+        case "reasoning" | "subagent":
+            return []
         case _:
-            return _markdown_call(item) if is_tool_item(item) else []
+            return [f"*{one_line(transcript.title_of_unknown(item))}*"]
 
 
 def plan_list(item: plain.PlanItem) -> str:

@@ -20,7 +20,7 @@ from oh_daemon.features.export import transcript
 from oh_daemon.features.export.transcript import ReadBlob
 from oh_daemon.kernel.context import IMAGE_TYPES
 from oh_daemon.kernel.records import items_and_turns
-from oh_daemon.kernel.state import State, changes_made, is_tool_item
+from oh_daemon.kernel.state import State, changes_made
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import DaemonError
 
@@ -95,8 +95,12 @@ def _item(item: plain.Item, read_blob: ReadBlob) -> str:
             return f'<p class="note">{escape(transcript.notice_of(item))}</p>'
         case "condensation":
             return _condensation(item)
+        case "command" | "fileChange" | "toolCall" | "plan":
+            return _call(item)
+        case "subagent":
+            return ""
         case _:
-            return _call(item) if is_tool_item(item) else ""
+            return f'<p class="note">{escape(transcript.title_of_unknown(item))}</p>'
 
 
 def _answer(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from oh_daemon.common.amounts import render_cost
+from oh_daemon.common.plain_text import unknown_text
 from oh_daemon.features.conversation_tools.tools import question_text
 from oh_daemon.kernel.ports import is_for_people
 from oh_daemon.kernel.state import State, changes_made
@@ -113,6 +114,11 @@ def title_of_call(item: plain.ToolItem) -> str:
     return item["command"] if item["kind"] == "command" else item.get("title") or item["tool"]
 
 
+def title_of_unknown(item: Mapping[str, Any]) -> str:
+    """Return a line for an item of a kind of a later release, `Rehearse (rehearsal: this …)`."""
+    return f"{item.get('title', '')} {unknown_text(item['kind'])}".lstrip()
+
+
 def outcome(item: plain.ToolItem) -> str:
     """How a tool call ended, in a word or two."""
     if item["status"] != "completed":
@@ -162,5 +168,7 @@ def name_and_text(part: plain.Part) -> tuple[str, str]:
             return name + place, part["text"]
         case "image" | "document":
             return name or {"image": "an image", "document": "a PDF"}[part["type"]], ""
-        case _:
+        case "resourceLink":
             return name + place, ""
+        case kind:
+            return f"{name} {unknown_text(kind)}".lstrip(), ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oh_daemon.common.plain_text import display_escaped, shorten
+from oh_daemon.common.plain_text import display_escaped, shorten, unknown_text
 from oh_daemon.features.export import transcript
 from oh_daemon.frontends.acp.chunks import chunk
 from oh_daemon.kernel.approval_requests import whole_text
@@ -95,8 +95,10 @@ def updates_of_item(
                 }
             else:
                 yield chunk("reasoning", "Earlier messages were condensed.\n", item["id"])
-        case _:
+        case "userMessage" | "agentMessage" | "reasoning":
             pass
+        case _:
+            yield chunk("reasoning", f"{transcript.title_of_unknown(item)}\n", item["id"])
 
 
 def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[acp.SessionUpdate]:
@@ -157,6 +159,8 @@ def _message_text(part: plain.Part) -> str:
             return f"[{part.get('name') or 'PDF'}]"
         case "resourceLink" | "resource" | "selection" | "diagnostics":
             return f"@{part['uri'].rpartition('/')[2]}"
+        case kind:
+            return unknown_text(kind)
 
 
 def _tool_updates(

@@ -4,6 +4,7 @@ from typing import get_args
 
 from fake_llm import Step, call, calls, say
 from neovim_workspace import Workspace
+from places import TESTS
 
 from oh_daemon.protocol.items import StopReason
 from oh_daemon.protocol.status import PauseReason
@@ -142,3 +143,19 @@ def test_what_is_drawn_while_the_user_writes_is_folded_afterwards(workspace: Wor
     editor.type("<Esc>")
     editor.wait(fold_lua + " > 0")
     assert editor.lua("return " + chat % "vim.fn.line('.') == vim.fn.line('$')")
+
+
+def test_a_log_of_a_later_release_shows_what_this_one_cannot(workspace: Workspace) -> None:
+    log = workspace.project / ".openhands/conversations/aa08108da68a40159e0dbd488cd22e92"
+    log.mkdir(parents=True)
+    text = (TESTS / "golden/later/approvals.jsonl").read_text("utf-8")
+    text = text.replace("file:///project", workspace.project.as_uri())
+    (log / "events.jsonl").write_text(text, "utf-8")
+    editor = workspace.start()
+    editor.edit(workspace.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
+    editor.command("Oh conversations")
+    editor.wait_for_chat("There is one file.")
+    chat = editor.chat()
+    assert "Rehearse the deployment" in chat
+    assert "(rehearsal: this version cannot show it)" in chat

@@ -2,6 +2,7 @@
 
 import pytest
 from fake_llm import call, calls, say
+from places import TESTS
 from playwright.async_api import expect
 from window import VSCode
 
@@ -170,3 +171,20 @@ async def test_conversations_in_tabs_have_their_own_input_and_are_there_after_a_
     await expect(field).to_have_value("")
     await vscode.show_agent()
     await vscode.expect_answers("Two.")
+
+
+async def test_a_log_of_a_later_release_shows_what_this_one_cannot(vscode: VSCode) -> None:
+    log = vscode.project / ".openhands/conversations/aa08108da68a40159e0dbd488cd22e92"
+    log.mkdir(parents=True)
+    text = (TESTS / "golden/later/approvals.jsonl").read_text("utf-8")
+    text = text.replace("file:///project", vscode.project.as_uri())
+    (log / "events.jsonl").write_text(text, "utf-8")
+    await vscode.open()
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await vscode.panel.locator(".row").first.click()
+    await expect(vscode.panel.get_by_text("There is one file.")).to_be_visible()
+    unknown = "Rehearse the deployment (rehearsal: this version cannot show it)"
+    await expect(vscode.panel.get_by_text(unknown)).to_have_count(1)
+    await expect(
+        vscode.panel.get_by_text("(hologram: this version cannot show it)")
+    ).to_be_visible()

@@ -83,6 +83,8 @@ function M.subject(to, subject, view)
     end
   elseif subject.kind == "trust" then
     M.runs(to, subject.runs or {})
+  else
+    to:line(blocks.unknown(subject.kind), "OhDim")
   end
 end
 

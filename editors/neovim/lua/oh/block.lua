@@ -238,6 +238,13 @@ function M.escaped(text)
   return (text:gsub("\r", "\\r"):gsub("\n", "\\n"))
 end
 
+--- The text in place of an item, part or subject of a later release.
+---@param kind string
+---@return string
+function M.unknown(kind)
+  return ("(%s: this version cannot show it)"):format(kind)
+end
+
 --- A readable file name: relative to the working folder if the file is in there.
 ---@param uri string
 ---@return string

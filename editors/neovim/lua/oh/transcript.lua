@@ -45,7 +45,8 @@ function M.render(entry, view)
   entry = view.state == "stopped" and M.cut_off(entry) or entry
   local draw = M.is_last_word(entry.item) and render.lastWord
     or render[entry.item.kind]
-    or render.tool
+    or entry.item.tool and render.tool
+    or render.unknown
   local is_tool = M.is_tool(entry)
   local is_asked = entry.approval or entry.question
   local is_close = is_tool and not is_asked and view.before and M.is_tool(view.before)
@@ -187,7 +188,7 @@ function M.content_text(content)
     elseif part.type == "command" or part.type == "skill" then
       table.insert(written, vim.trim(("/%s %s"):format(part.name, part.args or "")))
     else
-      table.insert(others, part.uri and M.mention_of(part) or ("(%s)"):format(part.type))
+      table.insert(others, part.uri and M.mention_of(part) or blocks.unknown(part.type))
     end
   end
   local text = table.concat(written, "\n")
@@ -255,6 +256,12 @@ function render.tool(to, entry, view)
     local is_looking = item.toolKind == "read" or item.toolKind == "search"
     to:fold_below(head, is_looking and 0 or view.folded)
   end
+end
+
+--- Render an item of a kind of a later release.
+function render.unknown(to, entry)
+  local item = entry.item
+  M.head(to, item.status, blocks.escaped(item.title or item.kind), blocks.unknown(item.kind))
 end
 
 function render.condensation(to, entry)

@@ -62,7 +62,7 @@ def block_of(record: plain.Record, state: State, home: Path) -> str:
 
 
 def _item(item: plain.Item) -> str:
-    if item.get("reason") == "retried":
+    if item["kind"] == "reasoning" or item.get("reason") == "retried":
         return ""
     match item["kind"]:
         case "userMessage":
@@ -81,7 +81,8 @@ def _item(item: plain.Item) -> str:
         case "subagent":
             return f"- {one_line(item['agent'])}: {one_line(item['title'])}"
         case _:
-            return _call(item) if is_tool_item(item) else ""
+            unknown = f"*{one_line(transcript.title_of_unknown(item))}*"
+            return _call(item) if is_tool_item(item) else unknown
 
 
 def _call(item: plain.ToolItem) -> str:
