@@ -6,8 +6,8 @@ terminals of the host, and the places where commands can write.
 
 from __future__ import annotations
 
+import _socket as socket
 import os
-import socket
 import sys
 from importlib import import_module
 
