@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -105,16 +106,23 @@ class Process:
 
 
 _REAPER = (sys.executable, "-I", "-S", reaper.__file__)
+FIRST_FD = 3
+"""The descriptor after the standard streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
     """Where a reaper runs that does not run beside the daemon: in namespaces of its own."""
 
+    host: Spawner
+    """Starts it."""
     argv: Sequence[str]
-    """The words before the reaper's, which is process 1 there and the only child of `argv[0]`."""
+    """The words before the reaper's, which is process 1 there and the only child of `argv[0]`.
+
+    `argv[0]` is killed once the reaper has begun.
+    """
     fds: Sequence[int] = ()
-    """Descriptors that `argv` names."""
+    """Descriptors that `argv` names by the numbers from `FIRST_FD` on."""
     needs: Sequence[Path] = ()
     """What `argv` names, and others may remove before it has started."""
     reaper: Sequence[str] = _REAPER
@@ -140,11 +148,13 @@ class Spawner:
         self._variables = variables
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._reaper: subprocess.Popen[bytes] | None = None
+        self._reaper: subprocess.Popen[bytes] | Process | None = None
+        self._reaper_start = b""
+        """When it began, by which its number is not mistaken for another process's."""
         self._n_starts = 0
         self._is_closed = False
-        self._around = Enclosure(())
-        self._answers = queue.SimpleQueue[Process | OSError | None]()
+        self._needs: Sequence[Path] = ()
+        self._answers = queue.SimpleQueue[Process | OSError]()
         """One answer for each request, in order; an error once the reaper has ended."""
         self._awaited_kind = b""
         """The tag of the request that has no answer yet; what answers no request is dropped."""
@@ -216,10 +226,8 @@ class Spawner:
     @property
     def root(self) -> int | None:
         """The number of the process from which all others come; None before the first starts."""
-        child = self._reaper
-        if child is None or self._enclose is None:
-            return child and child.pid
-        return next(iter(reaper.children(child.pid)), None)
+        child, start = self._reaper, self._reaper_start
+        return child.pid if child and reaper.start_time(child.pid) == start else None
 
     def close(self) -> None:
         """End all processes, by SIGTERM, then SIGKILL after 0.5 s; returns when none is left.
@@ -254,21 +262,17 @@ class Spawner:
                 try:
                     return self._ask(packet, fds)
                 except OSError:
-                    if not is_first or all(map(os.path.lexists, self._around.needs)):
+                    if not is_first or all(map(os.path.lexists, self._needs)):
                         raise
                     # Something vanished while it started: another starts with what is there now.
-                    self._socket = None
 
     def _ask(self, packet: bytes, fds: list[int]) -> Process:
         sock = self._socket or self._start_reaper()
         self._awaited_kind = packet.partition(b"\0")[0]
         socket.send_fds(sock, [packet], fds)
-        answer = self._answer()
-        if answer is None:
-            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
-        return answer
+        return self._answer()
 
-    def _answer(self) -> Process | None:
+    def _answer(self) -> Process:
         try:
             answer = self._answers.get(timeout=_ANSWER_DEADLINE_S)
         except queue.Empty:
@@ -279,47 +283,68 @@ class Spawner:
         return answer
 
     def _start_reaper(self) -> socket.socket:
-        self._answers = queue.SimpleQueue[Process | OSError | None]()
-        # Before the reaper starts: a report that arrives unexpected is dropped.
-        self._awaited_kind = b"ready"
-        self._around = Enclosure(())
-        if self._enclose is not None:
-            self._around = self._enclose()
+        self._answers = queue.SimpleQueue[Process | OSError]()
+        around = self._enclose() if self._enclose else None
+        self._needs = around.needs if around else ()
         own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with closing(child_end):
-            own_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
-            self._reaper = subprocess.Popen(
-                [
-                    *self._around.argv,
-                    *self._around.reaper,
-                    str(child_end.fileno()),
-                    str(self.scratch),
-                ],
-                pass_fds=[*self._around.fds, child_end.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=clean_env(os.environ),  # Its children can read it in /proc.
-                start_new_session=True,
-            )
         with ExitStack() as on_failure:
-            on_failure.callback(self._reaper.wait)
             on_failure.callback(own_end.close)
-            start_thread("reaper", self._read_reports, own_end, self._reaper)
+            own_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
+            with closing(child_end):
+                start = self._start_beside if around is None else partial(self._start_in, around)
+                child = start(child_end.fileno())
+            on_failure.callback(_wait_for_end, child)
+            on_failure.callback(own_end.close)  # Before the wait, since it ends the reaper.
+            _wait_until_ready(own_end)
+            if around is not None and isinstance(child, Process):
+                child = around.host.replace_by_child(child)
+            begin = reaper.start_time(child.pid)
+            start_thread("reaper", self._read_reports, own_end, child)
             on_failure.pop_all()
-        self._socket = own_end
-        try:
-            self._answer()
-            if self._around.begin is not None and (root := self.root) is not None:
-                self._around.begin(root)
-        except BaseException:
-            with suppress(OSError):
-                own_end.shutdown(socket.SHUT_RDWR)
-            raise
+        self._socket, self._reaper, self._reaper_start = own_end, child, begin
+        if around is not None and around.begin is not None:
+            try:
+                around.begin(child.pid)
+            except BaseException:
+                with suppress(OSError):
+                    own_end.shutdown(socket.SHUT_RDWR)
+                raise
         return own_end
 
-    def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
+    def _start_beside(self, end: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*_REAPER, str(end), str(self.scratch)],
+            pass_fds=[end],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=clean_env(os.environ),  # Its children can read it in /proc.
+            start_new_session=True,
+        )
+
+    def _start_in(self, around: Enclosure, end: int) -> Process:
+        fds = [*[None] * FIRST_FD, *around.fds, end]
+        words = [*around.argv, *around.reaper, str(len(fds) - 1), str(self.scratch)]
+        env = clean_env(os.environ)
+        return around.host.spawn(words, cwd=Path("/"), env=env, fds=fds)
+
+    def replace_by_child(self, parent: Process) -> Process:
+        """Kill a program whose only child goes on, below the reaper; return the child.
+
+        Raises `OSError` if the child has ended.
+        """
+        for pid in reaper.children(parent.pid):
+            child = self._running_processes[pid] = Process(pid, parent.tag)
+            reaper.send_signal({parent.pid}, signal.SIGKILL)
+            parent.wait()
+            # Otherwise its parent may have taken the exit code.
+            if child.exit_code.done() or pid in reaper.children(self.root or -1):
+                return child
+            self._running_processes.pop(pid, None)
+        raise OSError(errno.EAGAIN, "the reaper ended")
+
+    def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes] | Process) -> None:
         with sock:
             answers = self._answers
             while report := _receive(sock):
@@ -332,9 +357,6 @@ class Spawner:
         """Take one report. What runs beside a reaper may have forged it: it is dropped then."""
         awaited_kind = self._awaited_kind
         match report.split():
-            case [b"ready"] if awaited_kind == b"ready":
-                self._awaited_kind = b""
-                self._answers.put(None)
             case [b"exit", pid, code] if _is_number(pid) and _is_number(code.removeprefix(b"-")):
                 # Orphans that the reaper inherited have no `Process`.
                 if process := self._running_processes.pop(int(pid), None):
@@ -374,6 +396,21 @@ class Spawner:
         for process in processes.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)
+
+
+def _wait_for_end(child: subprocess.Popen[bytes] | Process) -> None:
+    child.wait()
+
+
+def _wait_until_ready(sock: socket.socket) -> None:
+    sock.settimeout(_ANSWER_DEADLINE_S)
+    try:
+        while (report := _receive(sock)) != b"ready":
+            if not report:
+                raise OSError(errno.EAGAIN, "the reaper ended")
+    except TimeoutError as exc:
+        raise OSError(errno.EAGAIN, "the reaper does not answer") from exc
+    sock.settimeout(None)
 
 
 def _is_number(text: bytes) -> bool:

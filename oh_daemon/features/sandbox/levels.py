@@ -27,7 +27,7 @@ from oh_daemon.features.sandbox.level_choice import Tried, choose_rows
 from oh_daemon.features.sandbox.storage import own_folder, private_folder, remove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.proc import mounts, mounts_below
-from oh_daemon.system.spawner import Process, Spawner, output_file, written_to
+from oh_daemon.system.spawner import FIRST_FD, Process, Spawner, output_file, written_to
 from oh_daemon.workspace.paths import real_path
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _ONE_WALL = (
 _EMPTY = "{mount} is mounted, so that {place} is empty in a sandbox"
 _FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a sandbox"
 _PATIENCE_S = 5.0
-_FIRST_FREE = 3
-"""The descriptor after the standard streams."""
 _END = "all was tried"
 _IN_VIEW = """
 cd "$1" || exit
@@ -265,7 +263,7 @@ class _TrialRunner:
             filter_program = seccomp.memory_file(seccomp.for_overlay())
             stack.callback(os.close, filter_program)
             mounts = bwrap.Mounts([layer], covered=[covered_file], empty=empty)
-            words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
+            words = bwrap.arguments(program, mounts, seccomp=FIRST_FD)
             facts = (str(below), str(outside), str(os.getpid()), git)
             argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
             output = self._start(stack, argv, filter_program).read_output()

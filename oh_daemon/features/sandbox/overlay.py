@@ -42,9 +42,11 @@ from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import clean_env
 from oh_daemon.system.proc import mounts_below
-from oh_daemon.system.spawner import Enclosure, Process, Spawner
+from oh_daemon.system.spawner import FIRST_FD, Enclosure, Process, Spawner, input_file
 
 _PATIENCE_S = 10.0
+_FILTER, _OPTIONS, _TERMINALS = range(FIRST_FD, FIRST_FD + 3)
+"""Descriptors of the first program."""
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
 _MOUNT = (
     "the sandbox cannot cover {}, since {} has been mounted there. "
@@ -258,16 +260,20 @@ class OverlaySandbox:
         self._open.callback(os.close, lock)
         filter_program = seccomp.memory_file(seccomp.for_overlay())
         self._starting.callback(os.close, filter_program)
-        words = bwrap.arguments(self._mounts.program, mounts, seccomp=filter_program)
+        # As a file, since a request to the reaper is shorter than these words can be.
+        program, *options, end = bwrap.arguments(self._mounts.program, mounts, seccomp=_FILTER)
+        options_file = input_file(b"\0".join(map(os.fsencode, options)), self._starting)
+        words = [program, "--args", str(_OPTIONS), end]
         self._writable = [*map(str, mounts.places_to_write)]
         # Commands can open their standard streams by name, which are terminals of the host.
         terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
         self._starting.callback(os.close, terminals)
-        first = (sys.executable, "-I", "-S", inside.__file__, str(terminals), *self._writable)
+        first = (sys.executable, "-I", "-S", inside.__file__, str(_TERMINALS), *self._writable)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(
+            self._host,
             words,
-            [filter_program, lock, terminals],
+            [filter_program, options_file, terminals, lock],
             [*mounts.hidden, *mounts.covered],
             reaper=first,
             begin=self._begin,

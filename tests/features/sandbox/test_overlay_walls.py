@@ -191,7 +191,8 @@ def test_forged_report_changes_nothing_for_the_next_command(
     tmp_path: Path, report: str, n_times: int
 ) -> None:
     words = (sys.executable, "-I", "-S", "-c", LIAR, report, str(n_times))
-    spawner = Spawner(lambda: Enclosure(("sh", "-c", '"$@"; exit $?', "sh"), reaper=words))
+    host, around = Spawner(), ("sh", "-c", '"$@"; exit $?', "sh")
+    spawner = Spawner(lambda: Enclosure(host, around, reaper=words))
     try:
         for number in range(3):
             argv = ["sh", "-c", f"echo {number}; exit {number}"]
@@ -199,6 +200,7 @@ def test_forged_report_changes_nothing_for_the_next_command(
             assert (done.exit_code, done.stdout) == (number, b"%d\n" % number)
     finally:
         spawner.close()
+        host.close()
 
 
 def test_pipe_outside_of_the_layers_cannot_be_written_to(
