@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 from fake_llm import Step, call, say
+from leftovers import wait_for_idle_sandboxes
 from measure import bench
 
 N_CONVERSATIONS = 100
@@ -36,7 +37,7 @@ class Usage:
 
 
 def usage_of(daemon: psutil.Process) -> Usage:
-    below = daemon.children(recursive=True)
+    below = wait_for_idle_sandboxes(daemon)
     usage = Usage(daemon.num_fds(), len(below))
     for process in below:
         usage.pss_bytes[process.name()] += process.memory_full_info().pss

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
+
+from oh_daemon.system import reaper
+
 DEADLINE_S = 90.0
 
 
@@ -33,6 +37,14 @@ def wait_until_gone(pids: Iterable[int]) -> None:
                 continue
             stack.callback(os.close, fd)
             assert select.select([fd], [], [], DEADLINE_S)[0], f"process {pid} still lives"
+
+
+def wait_for_idle_sandboxes(daemon: psutil.Process) -> list[psutil.Process]:
+    """Wait until the daemon's sandboxes need no helper; return all processes below it then."""
+    below = daemon.children(recursive=True)
+    forks = [each for each in below if each.cmdline()[-3:-2] == [reaper.__file__]]
+    wait_until_gone(each.pid for each in forks if each.ppid() != daemon.pid)
+    return daemon.children(recursive=True)
 
 
 def n_open_files() -> int:

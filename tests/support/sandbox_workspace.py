@@ -70,7 +70,11 @@ def bubblewrap() -> Path:
 
 @contextmanager
 def workspace_at(
-    place: Path, name: str = "one", scratch: Sequence[Path] = (), program: Path | None = None
+    place: Path,
+    name: str = "one",
+    scratch: Sequence[Path] = (),
+    program: Path | None = None,
+    idle_s: float = 3.0,
 ) -> Generator[Workspace]:
     home = place / "home"
     project = home / "project"
@@ -83,7 +87,7 @@ def workspace_at(
     ground = SandboxMounts(
         program, [project], [home], [Path("/run")], caches, masks, scratch=scratch
     )
-    view = OverlaySandbox(host, ground, home / "state/views" / name)
+    view = OverlaySandbox(host, ground, home / "state/views" / name, idle_s=idle_s)
     shells = Shells(host, project, os.environ, sandbox=view)
     yield Workspace(project, home, view, shells, host)
     shells.close()

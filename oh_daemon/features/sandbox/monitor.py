@@ -1,21 +1,21 @@
-"""Serves the daemon from inside a sandbox's namespaces until they end or the disk is nearly full.
+"""Serves the daemon from inside a sandbox's namespaces until they end or requests cease to come.
 
 It runs in a fork of the daemon's reaper. `_MonitorProcess` in `overlay` is its only client: a
 request is four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an
-error.
+error. After some seconds without one it writes a file for the next monitor, and ends.
 """
 
 from __future__ import annotations
 
+# Not `socket`, which takes longer to import than all that a first request needs.
+import _socket as socket
 import ctypes
 import errno
 import fcntl
 import os
 import select
-import signal
-import socket
 import stat
-import time
+import sys
 
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4  # mount(2)
@@ -25,63 +25,7 @@ _NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_FOLDER = b"size=4k,mode=0555"
 _GONE = (FileNotFoundError, NotADirectoryError)
 _LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
-FULL = 3
-_LAYERS = ("upper-", "cache-")
-_GROWTH = 16 << 20
-_FASTEST = 4 << 30
-"""No disk is expected to take more bytes per second."""
-_FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 60.0
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class DiskSpace:
-    """The space that the layers of a sandbox leave free on their disk."""
-
-    def __init__(self, place: bytes, reserve: int) -> None:
-        """The layers lie in `place`; other programs should find `reserve` bytes free."""
-        self._place = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._reserve = reserve
-        self._least: int | None = None
-        """The smallest size of the layers since less than the reserve is free."""
-        self.pause_ms = 0.0
-        """For how long the reserve cannot be used up after the last look."""
-
-    def is_used_up(self) -> bool:
-        """Whether the layers have grown into the reserve, or half of it is gone.
-
-        For the second half the cause does not count: what no layer lists any more, since it was
-        deleted while it is open, takes space too.
-        """
-        start_s = time.monotonic()
-        stats = os.fstatvfs(self._place)
-        free, has_grown = stats.f_bavail * stats.f_frsize, False
-        if free < self._reserve:
-            size = _size(self._place)
-            self._least = min(size, size if self._least is None else self._least)
-            has_grown = size > self._least + _GROWTH
-        else:
-            self._least = None
-        took_s = time.monotonic() - start_s
-        unused_s = min((free - self._reserve) / _FASTEST, _LAST_LOOK_S)
-        self.pause_ms = 1000 * max(_FIRST_LOOK_S, 5 * took_s, unused_s)
-        return has_grown or free < self._reserve // 2
-
-
-def _size(place: int) -> int:
-    """Return how many bytes the layers in a folder take, without what nobody can name."""
-    stack, size = [name for name in os.listdir(place) if name.startswith(_LAYERS)], 0
-    while stack:
-        name = stack.pop()
-        try:
-            entry = os.stat(name, dir_fd=place, follow_symlinks=False)
-            size += entry.st_blocks * 512  # stat(2)
-            if stat.S_ISDIR(entry.st_mode):
-                folder = os.open(name, _FOLDER, dir_fd=place)
-                stack += [f"{name}/{below}" for below in os.listdir(folder)]  # noqa: PTH208
-                os.close(folder)
-        except OSError:
-            continue  # It is gone, or its name is too long.
-    return size
 
 
 def enter(pid: int, n_numbers: int) -> None:
@@ -114,38 +58,34 @@ def limit_numbers(processes: int, n_numbers: int) -> None:
     os.waitpid(child, 0)
 
 
-def serve(
-    daemon: socket.socket,
-    pid: int,
-    space: DiskSpace,
-    n_numbers: int,
-    empty: bytes,
-    places: list[bytes],
-) -> int:
-    """Serve until the daemon hangs up or the sandbox has ended; end it when it fills the disk.
+def covers_file(empty: bytes) -> bytes:
+    """Return the file beside the empty one in which an earlier monitor left its covers."""
+    return empty + b"-covers"
 
-    Returns the exit code: `FULL` in the last case, otherwise 0.
+
+def serve(
+    daemon: socket.socket, pid: int, idle_ms: int, n_numbers: int, empty: bytes, places: list[bytes]
+) -> None:
+    """Serve until the daemon hangs up, no request comes any more, or the sandbox has ended.
 
     `mounts` comes with the places to cover, each with what it depends on; `socket` with a family
     and a port, for a TCP socket of the sandbox's network, bound unless the port is 0.
     """
     descriptor = os.pidfd_open(pid)
+    file = os.open(covers_file(empty), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     links = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     original = os.stat(empty, follow_symlinks=False)  # noqa: PTH116 - bytes.
     enter(pid, n_numbers)
     covers = Covers(links, places, empty, original)
-    daemon.send(b"\0")
+    covers.load(file)
     poll = select.poll()
     poll.register(daemon, select.POLLIN)
     poll.register(descriptor, select.POLLIN)
-    while descriptor not in (ready := dict(poll.poll(space.pause_ms))):
-        if space.is_used_up():
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            return FULL
-        if daemon.fileno() not in ready:
-            continue
+    patience_ms = None  # The request for which it was started comes for certain.
+    while (ready := dict(poll.poll(patience_ms))) and descriptor not in ready:
+        patience_ms = idle_ms
         if not (head := _read(daemon, 4)):
-            return 0
+            return
         what, *words = _read(daemon, int.from_bytes(head, "big")).split(b"\0")
         try:
             if what == b"socket":
@@ -155,16 +95,21 @@ def serve(
             daemon.send(b"\0")
         except OSError as exc:
             daemon.send(bytes([exc.errno or 255]))
-    return 0
+    if not ready:
+        covers.save(file)
 
 
 def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
     """A socket stays in the network in which it was made, whoever uses it."""
-    with socket.socket(family) as new_socket:
+    new_socket = socket.socket(family)
+    try:
         if port:
             new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            new_socket.bind((_LOOPBACK[socket.AddressFamily(family)], port))
-        socket.send_fds(daemon, [b"\0"], [new_socket.fileno()])
+            new_socket.bind((_LOOPBACK[family], port))
+        rights = new_socket.fileno().to_bytes(4, sys.byteorder)
+        daemon.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    finally:
+        new_socket.close()
 
 
 class Covers:
@@ -197,6 +142,18 @@ class Covers:
             raise OSError(errno.ESTALE, "the empty file has been moved away")
         self._mounts: dict[bytes, tuple[bytes, int]] = {}
         """By place, what the cover depends on, and the number of its mount."""
+
+    def save(self, file: int) -> None:
+        """Write the mounts for the next monitor of the same sandbox."""
+        rows = [(place, what, b"%d" % number) for place, (what, number) in self._mounts.items()]
+        os.ftruncate(file, 0)
+        os.pwrite(file, b"\0".join(word for row in rows for word in row), 0)
+
+    def load(self, file: int) -> None:
+        """Take over the mounts that an earlier monitor has left."""
+        words = os.pread(file, os.fstat(file).st_size, 0).split(b"\0")
+        for place, what, number in zip(words[::3], words[1::3], words[2::3], strict=False):
+            self._mounts[place] = (what, int(number))
 
     def bring_up_to_date(self, places: dict[bytes, bytes]) -> None:
         """Cover these places and no others, each given with what it depends on."""
@@ -343,9 +300,8 @@ def _check(result: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def main(root: str, reserve: str, n_numbers: str, empty: str, *places: str) -> int:
+def main(root: str, idle_ms: str, n_numbers: str, empty: str, *places: str) -> int:
     """Serve the daemon on descriptor 0; the arguments are those of `serve`."""
-    space = DiskSpace(os.path.dirname(os.fsencode(empty)), int(reserve))  # noqa: PTH120 - bytes.
-    layers = [*map(os.fsencode, places)]
-    numbers = (int(root), space, int(n_numbers))
-    return serve(socket.socket(fileno=0), *numbers, os.fsencode(empty), layers)
+    numbers = (int(root), int(idle_ms), int(n_numbers))
+    serve(socket.socket(fileno=0), *numbers, os.fsencode(empty), [*map(os.fsencode, places)])
+    return 0

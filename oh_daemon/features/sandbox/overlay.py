@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.features.sandbox import bwrap, entry, inside, monitor, seccomp
+from oh_daemon.features.sandbox.disk_space import DiskSpace
 from oh_daemon.features.sandbox.layer import OverlayFolder, open_in
 from oh_daemon.features.sandbox.mounts import (
     SandboxMounts,
@@ -40,9 +43,10 @@ from oh_daemon.features.sandbox.storage import (
 )
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import reaper
 from oh_daemon.system.environment import clean_env
 from oh_daemon.system.proc import mounts_below
-from oh_daemon.system.spawner import FIRST_FD, Enclosure, Process, Spawner, input_file
+from oh_daemon.system.spawner import FIRST_FD, Enclosure, Process, Spawner, input_file, start_thread
 
 _PATIENCE_S = 10.0
 _FILTER, _OPTIONS, _TERMINALS = range(FIRST_FD, FIRST_FD + 3)
@@ -87,14 +91,17 @@ class OverlaySandbox:
         network: SandboxNetwork | None = None,
         *,
         outlives: bool = False,
+        idle_s: float = 3.0,
     ) -> None:
         """`place` is a folder of its own, outside all that the sandbox can change.
 
-        If it `outlives` the sandbox, the next one at the same place goes on with its layers.
+        If it `outlives` the sandbox, the next one at the same place goes on with its layers. After
+        `idle_s` without use, a helper process ends, which starts again in a few milliseconds.
         """
         self._host = host
         self._network = network
         self._outlives = outlives
+        self._idle_ms = int(1000 * idle_s)
         self._mounts = mounts
         self._place = place
         self._lock = threading.Lock()
@@ -104,6 +111,8 @@ class OverlaySandbox:
         self._ownership: int | None = None
         """What keeps the place from being swept away, if that does not outlive the sandbox."""
         self._monitor: _MonitorProcess | None = None
+        self._is_over = threading.Event()
+        """Ends the watch over the disk for the last run."""
         self._overlays: Sequence[Path] = ()
         """What the last run covers, but for caches."""
         self._masked = frozenset[Path]()
@@ -207,12 +216,22 @@ class OverlaySandbox:
             self._starting.close()
             reserve = reserve_in(self._place)
             limit(root, self._place, reserve)
+            self._end_reason, self._is_over = "", threading.Event()
+            on_full = partial(self._end_for, too_full(reserve))
+            start_thread(
+                "disk-space", DiskSpace(self._place, reserve).watch, self._is_over, on_full
+            )
             empty = empty_file(self._place)
-            self._monitor = _MonitorProcess(self._host, root, reserve, empty, self._overlays)
-            self._end_reason = ""
+            Path(os.fsdecode(monitor.covers_file(bytes(empty)))).unlink(missing_ok=True)
+            files = (empty, *self._overlays)
+            self._monitor = _MonitorProcess(self._host, root, self._idle_ms, files)
             self._monitor.bring_up_to_date(self._covered())
         if self._network is not None:
             self._network.begin(self)
+
+    def _end_for(self, reason: str) -> None:
+        self._end_reason = reason
+        reaper.send_signal({self.spawner.root or -1}, signal.SIGKILL)
 
     def close(self) -> None:
         """End all that runs inside; if they do not outlive it, remove the layers."""
@@ -232,20 +251,17 @@ class OverlaySandbox:
         if self._network is not None:
             self._network.end()
         with self._lock:
+            self._is_over.set()
             if self._monitor is not None:
-                self._end_reason = self._monitor.close()
+                self._monitor.close()
             self._monitor = None
         self._starting.close()
         self._open.close()
 
     def take_why_ended(self) -> str:
         """Return once why it ended the last time, if what ran inside is the reason; else ""."""
-        with self._lock:
-            if self._monitor is not None and self._monitor.root != self.spawner.root:
-                self._end_reason = self._monitor.close()
-                self._monitor = None
-            why, self._end_reason = self._end_reason, ""
-            return why
+        why, self._end_reason = self._end_reason, ""
+        return why
 
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
@@ -297,49 +313,78 @@ class OverlaySandbox:
 
 
 class _MonitorProcess:
-    """The process that acts in the namespaces of one run of a sandbox."""
+    """The process that acts in the namespaces of one run of a sandbox, there when it is needed."""
 
-    def __init__(
-        self, host: Spawner, root: int, reserve: int, empty: Path, places: Sequence[Path]
-    ) -> None:
+    def __init__(self, host: Spawner, root: int, idle_ms: int, files: Sequence[Path]) -> None:
         self.root = root
-        self._reserve = reserve
-        self._socket, other_end = socket.socketpair()
-        self._socket.settimeout(_PATIENCE_S)
-        facts = map(str, (root, reserve, n_numbers(), empty))
-        with other_end:
-            fds = [other_end.fileno(), None, None]
-            arguments = [*facts, *map(str, places)]
-            self._process: Process = host.spawn_module(monitor.__file__, arguments, fds)
-        self._expect()
+        self._host = host
+        self._idle_ms = idle_ms
+        self._n_numbers = n_numbers()
+        """0 once the first monitor has set that limit."""
+        self._files = files
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._process: Process | None = None
 
     def bring_up_to_date(self, covers: Mapping[Path, str]) -> None:
-        self._send("mounts", *(word for row in covers.items() for word in row))
-        self._expect()
+        answer, _ = self._ask("mounts", *(word for row in covers.items() for word in row))
+        if answer != b"\0":
+            why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
+            raise ToolError(f"the sandbox of the commands cannot be brought up to date: {why}")
 
     def socket(self, family: socket.AddressFamily, port: int) -> socket.socket:
-        self._send("socket", str(int(family)), str(port))
-        answer, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        answer, descriptors = self._ask("socket", str(int(family)), str(port))
         if not descriptors:
             number = answer[0] if answer else errno.ENETDOWN
             raise OSError(number, os.strerror(number))
         return socket.socket(fileno=descriptors[0])
 
-    def _send(self, *words: str | Path) -> None:
+    def _ask(self, *words: str | Path) -> tuple[bytes, list[int]]:
         request = b"\0".join(map(os.fsencode, words))
-        self._socket.sendall(len(request).to_bytes(4, "big") + request)
+        packet = len(request).to_bytes(4, "big") + request
+        with self._lock:
+            # A monitor without requests may have ended just before this one.
+            if self._socket and (answer := _answer_to(packet, self._socket))[0]:
+                return answer
+            return _answer_to(packet, self._start())
 
-    def close(self) -> str:
-        """Return why it has ended the sandbox, if it has."""
-        self._socket.close()
-        code = self._process.wait(_PATIENCE_S)
-        return too_full(self._reserve) if code == monitor.FULL else ""
+    def _start(self) -> socket.socket:
+        self._stop()
+        own_end, other_end = socket.socketpair()
+        own_end.settimeout(_PATIENCE_S)
+        with other_end, ExitStack() as on_failure:
+            on_failure.callback(own_end.close)
+            fds = [other_end.fileno(), None, None]
+            facts = (self.root, self._idle_ms, self._n_numbers, *self._files)
+            process = self._host.spawn_module(monitor.__file__, [*map(str, facts)], fds)
+            on_failure.pop_all()
+        self._socket, self._process, self._n_numbers = own_end, process, 0
+        process.exit_code.add_done_callback(lambda _: self._on_end(process))
+        return own_end
 
-    def _expect(self) -> None:
-        try:
-            answer = self._socket.recv(1)
-        except ConnectionResetError:
-            answer = b""
-        if answer != b"\0":
-            why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
-            raise ToolError(f"the sandbox of the commands cannot be brought up to date: {why}")
+    def _on_end(self, process: Process) -> None:
+        # The holder of the lock finds out by the missing answer.
+        if self._lock.acquire(blocking=False):
+            if self._process is process:
+                self._stop()
+            self._lock.release()
+
+    def _stop(self) -> None:
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.wait(_PATIENCE_S)
+        self._socket = self._process = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._stop()
+
+
+def _answer_to(packet: bytes, monitor_socket: socket.socket) -> tuple[bytes, list[int]]:
+    """Return a byte and perhaps a descriptor; no byte if the monitor has ended or hangs."""
+    try:
+        monitor_socket.sendall(packet)
+        answer, descriptors, _, _ = socket.recv_fds(monitor_socket, 1, 1)
+    except (ConnectionError, TimeoutError):
+        return b"", []
+    return answer, descriptors

@@ -5,9 +5,10 @@ from __future__ import annotations
 import psutil
 import pytest
 from fake_llm import call, say
+from leftovers import wait_for_idle_sandboxes
 from world import World, content_of, items
 
-MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB = 14, 4, 9.0
+MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB = 14, 2, 5.0
 """For each conversation that has run a command and is idle."""
 
 
@@ -22,7 +23,7 @@ def test_each_of_many_conversations_runs_a_command(world: World, n: int) -> None
         world.start(client, options={"approval": "askNever"})
         world.turn(client, nth=number + 1)
         if number in (0, n - 1):
-            below = daemon.children(recursive=True)
+            below = wait_for_idle_sandboxes(daemon)
             pss_mb = sum(process.memory_full_info().pss for process in below) / 1e6
             usages.append((daemon.num_fds(), len(below), pss_mb))
     contents = [content_of(item).partition("\n")[0] for item in items(client, "command")]

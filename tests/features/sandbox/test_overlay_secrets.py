@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from leftovers import wait_until_gone
 from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.sandbox.secret_files import FolderSecrets, SecretCovers
+from oh_daemon.system import reaper
 
 VALUE = "S3CR3T-VALUE"
 
@@ -159,6 +161,22 @@ def covered_names(masks: SecretCovers, workspace: Workspace) -> list[str]:
     """Return what is covered in the home folder."""
     below = (path for path in masks.find() if path.is_relative_to(workspace.home))
     return [str(path.relative_to(workspace.home)) for path in below]
+
+
+def test_covers_of_monitor_that_has_ended_are_known_to_the_next(tmp_path: Path) -> None:
+    with workspace_at(tmp_path, idle_s=0) as one:
+        late = one.project / "late.pem"
+        one.run("true")
+        for content in ("S3CR3T", "ANOTHER", None):
+            late.unlink() if content is None else late.write_text(content)
+            one.view.refresh()
+            helpers = {*reaper.children(one.host.root or -1)} - {one.root}
+            wait_until_gone(helpers)
+            assert one.run("cat late.pem 2>&1") == (
+                "" if content else "cat: late.pem: No such file or directory\n"
+            )
+            mounts = one.run("grep -c late.pem /proc/self/mountinfo")
+            assert mounts == ("1\n" if content else "0\n")
 
 
 def test_what_the_user_allows_is_not_covered(workspace: Workspace) -> None:
