@@ -61,7 +61,7 @@ class DiskSpace:
 
 
 def _size_of_layers(place: Path) -> int:
-    """Return how many bytes the layers in a folder take, without files that have no name any more."""
+    """Return how many bytes the layers in a folder take, without files that have no name."""
     size, stack = 0, [layer.name for layer in place.iterdir() if layer.name.startswith(_LAYERS)]
     with open_folder(place) as root:
         while stack:

@@ -109,7 +109,9 @@ class OverlaySandbox:
         self._starting = ExitStack()
         """Closes the descriptors that only the start of process 1 needs."""
         self._ownership: int | None = None
-        """What keeps the place from being swept away, if that does not outlive the sandbox."""
+        """Keeps the place from being swept away before the first run, unless it outlives that."""
+        self._layer_lock: int | None = None
+        """Keeps others from the place from the first run on."""
         self._monitor: _MonitorProcess | None = None
         self._is_over = threading.Event()
         """Ends the watch over the disk for the last run."""
@@ -132,7 +134,7 @@ class OverlaySandbox:
     def shells(self) -> ShellPlace:
         """Return where the files of shells in it lie; what they are given they cannot change."""
         with self._lock:
-            if self._ownership is None and not self._outlives:
+            if self._ownership is self._layer_lock is None and not self._outlives:
                 self._ownership = own_folder(self._place)
         return ShellPlace(
             make_folder_in(self._place / "given"), make_folder_in(self._place / "kept")
@@ -241,10 +243,15 @@ class OverlaySandbox:
             remove(mask_place(self._place))
         if not self._outlives:
             remove(self._place)
+        self._own_by(None)
+
+    def _own_by(self, layer_lock: int | None) -> None:
+        """Give up what keeps others from the place, but for this descriptor."""
         with self._lock:
-            if self._ownership is not None:
-                os.close(self._ownership)
-            self._ownership = None
+            for descriptor in (self._ownership, self._layer_lock):
+                if descriptor not in (None, layer_lock):
+                    os.close(descriptor)
+            self._ownership, self._layer_lock = None, layer_lock
 
     def _let_go(self) -> None:
         """Give up what holds the mounts of the last run; two on one layer are undefined."""
@@ -272,8 +279,8 @@ class OverlaySandbox:
         mounts, self._overlays, self._masked = mounts_of(
             self._mounts, self._place, self.shells(), self._open
         )
-        lock = self._lock_layer()
-        self._open.callback(os.close, lock)
+        lock = self._layer_lock or self._lock_layer()
+        self._own_by(lock)
         filter_program = seccomp.memory_file(seccomp.for_overlay())
         self._starting.callback(os.close, filter_program)
         # As a file, since a request to the reaper is shorter than these words can be.
