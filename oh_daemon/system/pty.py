@@ -18,8 +18,8 @@ import struct
 import subprocess
 import termios
 import tty
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -61,6 +61,7 @@ class Pty:
 
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()
+        self._is_slave_open = True
         self._name = os.ttyname(self.slave)
         os.set_blocking(self.master, False)
         size = struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0)
@@ -68,16 +69,34 @@ class Pty:
 
     def close(self) -> None:
         os.close(self.master)
-        os.close(self.slave)
+        self.close_slave()
+
+    def close_slave(self) -> None:
+        """Leave the terminal to the program that runs on it; `master` hangs up when that ends."""
+        if self._is_slave_open:
+            os.close(self.slave)
+        self._is_slave_open = False
+
+    @contextmanager
+    def _open_slave(self) -> Generator[int]:
+        descriptor = os.open(self._name, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def prepare(self) -> None:
-        """Undo what the last program set: no echo, input by lines, output bytes unchanged."""
-        termios.tcflush(self.slave, termios.TCIFLUSH)
-        settings = termios.tcgetattr(self.slave)
-        settings[0] = termios.ICRNL
-        settings[1] = 0
-        settings[3] = termios.ICANON | termios.ISIG
-        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+        """Undo what the last program set: no echo, input by lines, output bytes unchanged.
+
+        Raises `OSError` when there are no more descriptors.
+        """
+        with self._open_slave() as slave:
+            termios.tcflush(slave, termios.TCIFLUSH)
+            settings = termios.tcgetattr(slave)
+            settings[0] = termios.ICRNL
+            settings[1] = 0
+            settings[3] = termios.ICANON | termios.ISIG
+            termios.tcsetattr(slave, termios.TCSANOW, settings)
 
     def read(self) -> bytes:
         """Return the output that is there, up to 64 KiB; empty when there is none."""
@@ -134,9 +153,10 @@ class Pty:
 
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""
-        if _n_unread(self.slave):
-            return False
-        is_raw = not termios.tcgetattr(self.slave)[3] & termios.ICANON
+        with self._open_slave() as slave:
+            if _n_unread(slave):
+                return False
+            is_raw = not termios.tcgetattr(slave)[3] & termios.ICANON
         in_front = self.foreground(session, reaper.processes())
         return any(self._waits(pid, is_raw=is_raw) for pid in in_front)
 
@@ -171,45 +191,52 @@ def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
         return
 
 
-def has_lost_command(pid: int, commands: int, reports: int) -> bool:
-    """Return whether bash waits for a line on the socket `commands`, having reported all it will.
+def has_lost_command(
+    pid: int, commands: os.stat_result, control: socket.socket, reports: socket.socket
+) -> bool:
+    """Return whether bash waits for a line, having reported all it will.
 
-    While a command is sourced its descriptor 0 is the terminal.
+    It reads `commands`, the other end of `control`. While a command is sourced, its descriptor 0 is
+    the terminal.
     """
     process = Path("/proc", str(pid))
     try:
         # The number of the call that sleeps, then its arguments: here the descriptor.
         fd = process.joinpath("syscall").read_text().split()[1:2]
-        source = process.joinpath("fd/0").stat()
+        is_reading = fd == ["0x0"] and os.path.samestat(process.joinpath("fd/0").stat(), commands)
     except OSError:
         return False
-    is_reading = fd == ["0x0"] and os.path.samestat(source, os.fstat(commands))
     # Looked at last: what bash wrote, it wrote before it read again.
-    return is_reading and not _n_unread(commands) and not _n_unread(reports)
+    return is_reading and not is_unread_there(control) and not _n_unread(reports.fileno())
 
 
-def drain(fd: int) -> None:
-    """Throw away what waits on this descriptor."""
-    while n_bytes := _n_unread(fd):
-        os.read(fd, n_bytes)
+def is_unread_there(own_end: socket.socket) -> bool:
+    """Return whether the program at the other end has not read all that was written here.
+
+    See SIOCOUTQ in unix(7), which has the number of TIOCOUTQ.
+    """
+    return _number(own_end.fileno(), termios.TIOCOUTQ) > 0
 
 
 def _n_unread(fd: int) -> int:
-    unread = array.array("i", [0])
-    fcntl.ioctl(fd, termios.FIONREAD, unread)
-    return unread[0]
+    return _number(fd, termios.FIONREAD)
 
 
-def channel(stack: ExitStack) -> tuple[int, int]:
-    """Return a read end and a write end. Unlike a pipe, no child can open it through /proc.
+def _number(fd: int, request: int) -> int:
+    number = array.array("i", [0])
+    fcntl.ioctl(fd, request, number)
+    return number[0]
+
+
+def channel(stack: ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Return two connected ends. Unlike a pipe, no child can open one through /proc.
 
     See ENXIO in open(2).
     """
-    read, write = socket.socketpair()
-    fds = (read.detach(), write.detach())
-    for fd in fds:
-        stack.callback(os.close, fd)
-    return fds
+    ends = socket.socketpair()
+    for end in ends:
+        stack.callback(end.close)
+    return ends
 
 
 def run_attached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:
@@ -256,11 +283,11 @@ def run_relayed(spawner: Spawner, argv: Sequence[str], *, cwd: Path, env: Mappin
         for number in _TYPED_TO_INTERRUPT:
             stack.callback(signal.signal, number, signal.signal(number, interrupt))
         end, wake_end = channel(stack)
-        process.exit_code.add_done_callback(lambda _: os.write(wake_end, b"\0"))
+        process.exit_code.add_done_callback(lambda _: wake_end.send(b"\0"))
         if pty is None:
-            os.read(end, 1)
+            end.recv(1)
         else:
-            _relay(pty, terminals, end)
+            _relay(pty, terminals, end.fileno())
         return _as_in_shell(process.exit_code.result())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import threading
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,9 +43,14 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 
 def wait_for_idle_sandboxes(daemon: psutil.Process) -> list[psutil.Process]:
     """Wait until the daemon's sandboxes need no helper; return all processes below it then."""
-    below = daemon.children(recursive=True)
+    below, n_files = daemon.children(recursive=True), daemon.num_fds()
     forks = [each for each in below if each.cmdline()[-3:-2] == [reaper.__file__]]
-    wait_until_gone(each.pid for each in forks if each.ppid() != daemon.pid)
+    helpers = [each.pid for each in forks if each.ppid() != daemon.pid]
+    wait_until_gone(helpers)
+    deadline = time.monotonic() + DEADLINE_S
+    while daemon.num_fds() > n_files - len(helpers):  # The daemon hears a moment later of the end.
+        assert time.monotonic() < deadline, daemon.num_fds()
+        threading.Event().wait(0.02)
     return daemon.children(recursive=True)
 
 

@@ -11,11 +11,12 @@ import os
 import secrets
 import select
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
@@ -38,8 +39,8 @@ from oh_daemon.features.terminal.shell_command import (
 )
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system import reaper
-from oh_daemon.system.pty import KEYS, LOST, Pty, channel, drain, has_lost_command
-from oh_daemon.system.spawner import GRACE_S, Spawner, start_thread
+from oh_daemon.system.pty import KEYS, LOST, Pty, channel, has_lost_command, is_unread_there
+from oh_daemon.system.spawner import GRACE_S, Spawner, start_errors, start_thread
 
 MAX_LIVE_CHARS = 1 << 20
 """Limit of live output per call, so that clients are not flooded; the result has the rest."""
@@ -85,20 +86,23 @@ class Bash:
         with ExitStack() as stack:
             self._pty = Pty()
             stack.callback(self._pty.close)
-            self._commands, self._control = channel(stack)
-            self._reports, self._report_write = channel(stack)
-            self._exit_mark = secrets.token_hex(16).encode()
+            self._control, commands = channel(stack)
+            self._reports, report_end = channel(stack)
             terminal = self._pty.slave
-            fds = [self._commands, terminal, terminal, self._report_write]
+            fds = [commands.fileno(), terminal, terminal, report_end.fileno()]
             self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
+            self._command_source = os.fstat(commands.fileno())
+            # Only bash has the other ends, so that an idle shell costs three descriptors.
+            commands.close()
+            report_end.close()
+            self._pty.close_slave()
             self._descriptors = stack.pop_all()
         with ExitStack() as on_failure:
             on_failure.callback(self._descriptors.close)
             on_failure.callback(self._process.kill_tree, 0)
             start_thread(f"shell-{self._process.pid}", self._read)
             on_failure.pop_all()
-        # The end of the shell travels as a report too, so that the reader waits in one place only.
-        self._process.exit_code.add_done_callback(self._report_exit)
+        self._process.exit_code.add_done_callback(self._end_reports)
 
     @property
     def is_idle(self) -> bool:
@@ -149,12 +153,12 @@ class Bash:
             note, self._note = (current.note if current else "") + self._note, ""
             self._screen.add_line(f"$ {text}\n")
             command = ShellCommand(text, self._capture(), is_background, note, late)
-            self._pty.prepare()
+            with start_errors("bash"):
+                self._pty.prepare()
             self._command = self.last = command
-            os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
-            os.write(self._control, render_command(file, command.mark, exposes=bool(variables)))
-            if variables:
-                os.write(self._reports, render_exposed(variables))
+            with suppress(BrokenPipeError):  # The shell has just ended, which the reader reports.
+                self._control.sendall(render_command(file, command.mark, exposes=bool(variables)))
+                self._reports.sendall(render_exposed(variables) if variables else b"")
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the running program."""
@@ -248,6 +252,7 @@ class Bash:
                 return "done"
             if cancel.is_cancelled or time.monotonic() >= deadline:
                 return "running"
+            self._end_if_lost()
             is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
             may_wait = is_quiet and (command.active > start_s or not needs_output)
             # Required twice in a row, since input just typed may not have been read yet.
@@ -259,8 +264,10 @@ class Bash:
             pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
 
     def _is_waiting_for_input(self) -> bool:
-        with self._condition:
+        # It fails when there is no free descriptor.
+        with self._condition, suppress(OSError):
             return not self.is_dead and self._pty.is_waiting_for_input(self._process.pid)
+        return False
 
     def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
         with self._condition:
@@ -295,44 +302,54 @@ class Bash:
         with self._condition:
             return self._condition.wait_for(lambda: command.exit_code is not None, timeout_s)
 
-    def _report_exit(self, exit_code: Future[int]) -> None:
-        os.write(self._report_write, b"%b %d \0" % (self._exit_mark, exit_code.result()))
+    def _end_reports(self, _exit_code: Future[int]) -> None:
+        with suppress(OSError):  # The reader has seen the end already.
+            self._reports.shutdown(socket.SHUT_RDWR)  # Wakes the reader.
 
     def _read(self) -> None:
         """The reader thread, until the shell has ended."""
-        poll = select.poll()
-        poll.register(self._pty.master, select.POLLIN)
-        poll.register(self._reports, select.POLLIN)
-        exit_code: int | None = None
+        poll, reports = select.poll(), self._reports.fileno()
+        sources = {self._pty.master: self._take_output, reports: self._take_reports}
+        for source in sources:
+            poll.register(source, select.POLLIN)
         next_check_s = 0.0
-        while exit_code is None:
+        while reports in sources or not self._process.exit_code.done():
             command = self._command
             runs = command is not None and command.exit_code is None
-            fds = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if runs else None)}
-            if self._pty.master in fds:
-                self._on_bytes(self._pty.read())
-            if self._reports in fds:
-                exit_code = self._on_reports(os.read(self._reports, 1 << 16))
-            if command and not fds and command.status is not None:
+            is_timed = runs or reports not in sources
+            ready = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if is_timed else None)}
+            for source in [each for each in sources if each in ready]:
+                if not sources[source]():
+                    poll.unregister(source)
+                    del sources[source]
+            if command and not ready and command.status is not None:
                 self._end(command)
             if time.monotonic() >= next_check_s:
                 self._end_if_lost()
                 next_check_s = time.monotonic() + _LOST_LOOK_S
-        poll.unregister(self._reports)
         # No mark ends the output of a dead shell, and its jobs may keep writing.
         until = time.monotonic() + 4 * _DRAIN_S
-        while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until:
-            self._on_bytes(self._pty.read())
-        self._on_exit(exit_code)
+        while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until and self._take_output():
+            pass
+        self._on_exit(self._process.exit_code.result())
 
     def _end_if_lost(self) -> None:
-        # `begin` holds the same lock while it sends a command, and only this thread takes reports.
+        # `begin` holds the same lock while it sends a command, and `_take_reports` while it reads.
         with self._condition:
             command = self._command
-            is_lost = has_lost_command(self._process.pid, self._commands, self._reports)
-            if is_lost and command and command.status is None:
+            if self.is_dead or command is None or command.status is not None:
+                return
+            source = self._command_source
+            if has_lost_command(self._process.pid, source, self._control, self._reports):
                 command.note += LOST
                 self._process.signal_tree(signal.SIGKILL)
+
+    def _take_output(self) -> bool:
+        """Take in what the terminal shows; return false once no program has it open any more."""
+        data = self._pty.read()
+        if data:
+            self._on_bytes(data)
+        return bool(data)
 
     def _on_bytes(self, data: bytes) -> None:
         # `begin` holds the same lock, so it hands on all late output to the command it begins.
@@ -349,29 +366,35 @@ class Bash:
             if command.status is not None:
                 self._end(command)
 
-    def _on_reports(self, data: bytes) -> int | None:
-        """The shell's exit code when it has ended."""
-        for report in data.split(b"\0")[:-1]:
-            mark, _, rest = report.partition(b" ")
-            status, _, cwd = rest.partition(b" ")
-            if mark == self._exit_mark:
-                return int(status)
+    def _take_reports(self) -> bool:
+        """Take in what bash reports; return false once only other programs are left, or none."""
+        with self._condition:
+            try:
+                data = self._reports.recv(1 << 16)
+            except ConnectionResetError:  # It ended without reading all that was sent.
+                data = b""
             command = self._command
-            # Any other report was written by a command that found the descriptor.
-            if command is None or mark != command.mark:
-                continue
-            self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
-            if command.is_marked:
-                self._end(command)
-        return None
+            for report in data.split(b"\0")[:-1]:
+                mark, _, rest = report.partition(b" ")
+                status, _, cwd = rest.partition(b" ")
+                # Any other report was written by a command that found the descriptor.
+                if command is not None and mark == command.mark:
+                    self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
+            runs = command is not None and command.exit_code is None
+        if command is not None and runs and command.is_marked and command.status is not None:
+            self._end(command)
+        return bool(data)
 
     def _end(self, command: ShellCommand) -> None:
         self._emit(command, command.take_rest())
         with self._condition:
-            drain(self._report_write)  # An interrupted command may have left its secrets there.
             command.end()
             self._screen.settle()
             self._condition.notify_all()
+            if not self.is_dead and is_unread_there(self._reports):
+                # An interrupted command has left its secrets there, which the next one would get.
+                self.is_dead = True
+                reaper.send_signal({self._process.pid}, signal.SIGKILL)
         if command.is_job:
             self.on_job_end()
 

@@ -8,7 +8,7 @@ from fake_llm import call, say
 from leftovers import wait_for_idle_sandboxes
 from world import World, content_of, items
 
-MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB = 14, 2, 5.0
+MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB = 8, 2, 5.0
 """For each conversation that has run a command and is idle."""
 
 

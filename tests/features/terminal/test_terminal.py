@@ -639,6 +639,17 @@ def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) ->
     assert not [path for path in files if value in path.read_text("utf-8", "replace")]
 
 
+def test_shell_with_unread_secrets_runs_no_other_command(shells: Shells, run: Run) -> None:
+    """The secrets end with an empty one; an interrupt can come before that."""
+    shell = shells.open()
+    shell.begin("true", variables={"FIRST": "a\0\0UNREAD=b"})
+    assert shell.wait(timeout_s=60, cancel=CancelToken()).exit_code == 0
+    shells.open().begin('echo "[${UNREAD-}]"', variables={"SECOND": "c"})
+    outcome = shells.open().wait(timeout_s=60, cancel=CancelToken())
+    assert outcome.output.head == "[]\n"
+    assert run("echo after").output.head == "after\n"
+
+
 ALL = "builtin . source command eval printf unset export kill trap return declare read set : ["
 """The names of builtins that the lines of the daemon use or might use."""
 OURS = "__oh_intact __oh_quiet __oh_lend __oh_done __oh_save __oh_stop __oh_forget __oh_begin"
