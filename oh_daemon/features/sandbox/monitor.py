@@ -7,15 +7,13 @@ error. After some seconds without one it writes a file for the next monitor, and
 
 from __future__ import annotations
 
-# Not `socket`, which takes longer to import than all that a first request needs.
-import _socket as socket
 import ctypes
 import errno
 import fcntl
 import os
 import select
+import socket
 import stat
-import sys
 
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4  # mount(2)
@@ -101,15 +99,11 @@ def serve(
 
 def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
     """A socket stays in the network in which it was made, whoever uses it."""
-    new_socket = socket.socket(family)
-    try:
+    with socket.socket(family) as new_socket:
         if port:
             new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            new_socket.bind((_LOOPBACK[family], port))
-        rights = new_socket.fileno().to_bytes(4, sys.byteorder)
-        daemon.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-    finally:
-        new_socket.close()
+            new_socket.bind((_LOOPBACK[socket.AddressFamily(family)], port))
+        socket.send_fds(daemon, [b"\0"], [new_socket.fileno()])
 
 
 class Covers:

@@ -14,6 +14,8 @@ MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB = 8, 2, 5.0
 
 @pytest.mark.parametrize("n", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_each_of_many_conversations_runs_a_command(world: World, n: int) -> None:
+    # A sandbox's process 1 cannot write its byte code, and takes 0.9 MB more where it is missing.
+    world.variables["PYTHONDONTWRITEBYTECODE"] = ""
     for number in range(n):
         world.script(call("terminal", command=f"echo ran {number}"), say("Done."))
     client = world.daemon(settings={"sandbox": "overlay"})
@@ -29,4 +31,5 @@ def test_each_of_many_conversations_runs_a_command(world: World, n: int) -> None
     contents = [content_of(item).partition("\n")[0] for item in items(client, "command")]
     assert contents == [f"ran {number}" for number in range(n)]
     each = [(last - first) / (n - 1) for first, last in zip(*usages, strict=True)]
-    assert each <= [MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB], each
+    limits = (MAX_DESCRIPTORS, MAX_PROCESSES, MAX_PSS_MB)
+    assert all(usage <= limit for usage, limit in zip(each, limits, strict=True)), each
