@@ -49,6 +49,8 @@ class ApprovalPrompts:
         """Conversations whose user sees what is asked in a file, and answers by code action."""
         self.can_ask_others: Callable[[str], bool] = lambda _conversation_id: False
         """Whether other clients take part, so that what this one cannot ask about waits."""
+        self.carry_on: Callable[[str], object] = lambda _conversation_id: None
+        """Called after an answer to a message of LSP; see `Daemon.carry_on`."""
         self._questions = SharedQuestions(outbox, client)
         self.withdraw = self._questions.withdraw
 
@@ -93,6 +95,8 @@ class ApprovalPrompts:
     ) -> None:
         if not (answer.lacks_method and form[0] == _BY_MESSAGE):
             _take_answer(history, request, answer)
+            if form[0] == _BY_MESSAGE and request["id"] not in history.state.pending:
+                self.carry_on(history.id)
             return
         self._asks_lsp = False
         if history.id not in self.shown_in_chat:

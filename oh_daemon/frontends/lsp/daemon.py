@@ -59,6 +59,7 @@ class Daemon:
     def __post_init__(self) -> None:
         self.resolver = Resolver(self.conversations, self.attachments)
         self.file_names = FileNames(self.context.services.spawner)
+        self.publisher.asker.carry_on = self.carry_on
 
     @property
     def context(self) -> ConversationContext:
@@ -91,6 +92,21 @@ class Daemon:
             if request_id in followed_log.state.pending:
                 raise ConversationLockedError(followed_log.id, followed_log.owner)
         raise ApprovalNotFoundError(request_id)
+
+    def carry_on(self, conversation_id: str) -> bool:
+        """Resume a conversation that the end of a daemon stopped; return whether it was one.
+
+        A client without a plugin does not read `needsResume`, so its answer resumes the turn.
+        """
+        open_conversation = self.conversations.find_open(conversation_id)
+        if open_conversation is None:
+            return False
+        conversation = open_conversation.conversation
+        with conversation.journal.condition:
+            is_stopped = conversation.state.status_reason == "daemonRestarted"
+            if is_stopped:
+                conversation.resume()
+            return is_stopped
 
     def reconsider(self) -> None:
         """Let what waits for the user be decided again, since trust or settings are new."""

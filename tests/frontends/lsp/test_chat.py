@@ -159,7 +159,6 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     assert approval["subject"]["kind"] == "trust"
     assert "change files there. Risk: " in path.read_text("utf-8")
     editor.click(editor.actions(path)[f"Trust this folder: {approval['title']}"])
-    editor.run("ohDaemon.resume")
     editor.wait_for(path, "> **May it?** Run touch made. ")
     editor.click(editor.actions(path)["Allow once: Run touch made"])
     text = editor.wait_for(path, "Made it.")
@@ -167,6 +166,39 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     assert text.count("Working on it.") == 1
     assert text.count("## Agent") == 2
     assert text.endswith("## You\n\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "way"),
+    [("Allow once", "message"), ("Allow once", "command"), ("red", "message")],
+)
+def test_answer_after_a_restart_carries_on_the_turn(world: World, answer: str, way: str) -> None:
+    """No answer tells a plain client `needsResume`, so the daemon resumes the turn."""
+    asking_call = (
+        call("ask", question="Which color?", choices=["red", "blue"])
+        if answer == "red"
+        else call("edit", command="create", path="b.py", text="y = 2\n")
+    )
+    world.script(asking_call, say("Went on."))
+    editor = editor_of(world)
+    editor.choose = lambda request: "Trust this folder" if "Trust" in str(request) else None
+    editor.run("ohDaemon.start", "go")
+    editor.client.wait_for(lambda m: answer in str(m.get("params")))
+    editor.client.kill()
+
+    editor = editor_of(world)
+    editor.choose = lambda _request: answer if way == "message" else None
+    pending_approvals = editor.run("ohDaemon.approve")["pending"]
+    if way == "command":
+        [approval] = pending_approvals
+        option_id = next(each["id"] for each in approval["options"] if each["label"] == answer)
+        named_approval = {"approvalId": approval["id"], "digest": approval["digest"]}
+        editor.run("ohDaemon.approve", {**named_approval, "optionId": option_id})
+    editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "Went on.")
+    if answer == "red":
+        assert tool_results(world.llm.requests[-1].body) == ["red"]
+    else:
+        assert (world.project / "b.py").read_text() == "y = 2\n"
 
 
 def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> None:

@@ -91,12 +91,14 @@ class Commands:
                 pass
         result = self._methods[name](params, replace(context, method=name))
         if is_future(result):
-            return chain(result, partial(self._show_result, name))
-        return self._show_result(name, result)
+            return chain(result, partial(self._show_result, name, params))
+        return self._show_result(name, params, result)
 
-    def _show_result(self, name: str, result: Any) -> Any:
+    def _show_result(self, name: str, params: Json, result: Any) -> Any:
         """Show a result to a user whose editor shows none; return it."""
         match result:
+            case {"needsResume": True, **answer} if self._daemon.carry_on(params["conversationId"]):
+                return answer
             case ReviewResult():
                 lines = [f"{_REVIEWED[name]}: {_file(uri)}" for uri in result.done]
                 lines += [f"Not done: {_file(c.uri)}, {c.reason}" for c in result.conflicts]
