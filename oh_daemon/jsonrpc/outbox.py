@@ -196,10 +196,10 @@ class Outbox:
         self.in_order(conversation_id, hold)
         return lambda: self._release(conversation_id)
 
-    def wait_for_room(self) -> None:
-        """Wait while the client is too far behind to be given more answers."""
+    def wait_for_room(self, limit_bytes: int = REFUSE_ABOVE_BYTES) -> None:
+        """Wait while the client is `limit_bytes` behind, at least `MERGE_ABOVE_BYTES`, or more."""
         with self._condition:
-            self._condition.wait_for(lambda: self._queued_bytes < REFUSE_ABOVE_BYTES)
+            self._condition.wait_for(lambda: self._queued_bytes < limit_bytes or self._is_closing)
 
     def close(self, deadline_s: float) -> bool:
         """Send what is queued, then stop; return false when the client did not take it in time."""
@@ -210,6 +210,7 @@ class Outbox:
                     self._send_backlog(conversation_id)
             self._flush_deltas(list(self._pending))
             self._is_closing = True
+            self._condition.notify_all()
         self._wakes.put(None)
         self._writer.join(deadline_s)
         return not self._writer.is_alive() and not self._is_gone
@@ -315,7 +316,7 @@ class Outbox:
         with self._counting:
             before_bytes = self._queued_bytes
             self._queued_bytes -= len(data)
-        if before_bytes >= REFUSE_ABOVE_BYTES:
+        if before_bytes >= MERGE_ABOVE_BYTES:
             with self._condition:
                 self._condition.notify_all()
 

@@ -10,6 +10,7 @@ from oh_daemon.frontends.lsp.methods import OUTGOING
 from oh_daemon.jsonrpc.framing import ContentLength
 from oh_daemon.jsonrpc.outbox import (
     DROP_ABOVE_BYTES,
+    MERGE_ABOVE_BYTES,
     REFUSE_ABOVE_BYTES,
     STALL_ABOVE_BYTES,
     DeltaStream,
@@ -155,17 +156,24 @@ def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversa
     assert [frame for frame in wire.take_all() if frame != 0] == expected
 
 
-def test_whoever_is_too_far_behind_gets_no_more_answers_before_he_reads(wire: Wire) -> None:
+@pytest.mark.parametrize("limit_bytes", [MERGE_ABOVE_BYTES, REFUSE_ABOVE_BYTES])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_wait_for_room_ends_when_the_client_reads_or_the_outbox_closes(
+    wire: Wire, limit_bytes: int, *, is_read: bool
+) -> None:
     has_room = threading.Event()
 
     def wait() -> None:
-        wire.outbox.wait_for_room()
+        wire.outbox.wait_for_room(limit_bytes)
         has_room.set()
 
-    wire.flood(REFUSE_ABOVE_BYTES)
+    wire.flood(limit_bytes)
     threading.Thread(target=wait, daemon=True).start()
     assert not has_room.wait(0.05)
-    wire.start_reading()
+    if is_read:
+        wire.start_reading()
+    else:
+        wire.outbox.close(0)
     assert has_room.wait(WITHIN_S)
 
 

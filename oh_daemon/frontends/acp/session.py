@@ -32,7 +32,7 @@ from oh_daemon.frontends.acp.updates import (
     updates_of_item,
 )
 from oh_daemon.jsonrpc.framing import encode
-from oh_daemon.jsonrpc.outbox import DeltaStream
+from oh_daemon.jsonrpc.outbox import MERGE_ABOVE_BYTES, DeltaStream
 from oh_daemon.kernel.journal import History, Journal, Listener
 from oh_daemon.kernel.ports import Json, Question
 from oh_daemon.kernel.state import ENDED
@@ -43,7 +43,6 @@ from oh_daemon.protocol.mcp import McpServerSettings
 if TYPE_CHECKING:
     from oh_daemon.frontends.acp import schema as acp
 
-_MAX_REPLAYED = 500
 _OF_TURNS = (
     ("continue", "Go on where the last turn stopped, or ask again what waits for you", None),
     ("compact", "Condense the conversation so far", "what to keep"),
@@ -128,18 +127,17 @@ class AcpSession(ClientConnection, Listener):
         self.asker.ask_again([own, *sub_agents_of(self.conversations, own.id)])
 
     def replay(self) -> None:
-        """Tell what happened so far, before the answer under way."""
+        """Send what happened so far as fast as the client reads, before the answer under way."""
         open_conversation = self.open_conversation
         with open_conversation.conversation.journal.condition:
             items = list(open_conversation.conversation.state.items)
-        notify = self._to.outbox.notify
-        if len(items) > _MAX_REPLAYED:
-            text = f"[{len(items) - _MAX_REPLAYED} older entries are not shown.]\n"
-            notify(UPDATE, encode(update_params(self.id, chunk("reasoning", text, None))))
-        read = reader_of(open_conversation.conversation.journal)
-        for item in items[-_MAX_REPLAYED:]:
+        outbox, read = self._to.outbox, reader_of(open_conversation.conversation.journal)
+        for item in items:
+            # A long log at once would make the client count as stalled, which costs other sessions
+            # their events.
+            outbox.wait_for_room(MERGE_ABOVE_BYTES)
             for update in replay_updates(item, self._to.shows, read):
-                notify(UPDATE, encode(update_params(self.id, update)))
+                outbox.notify(UPDATE, encode(update_params(self.id, update)))
                 if "toolCallId" in update:
                     self._announced_ids.add(update["toolCallId"])
 

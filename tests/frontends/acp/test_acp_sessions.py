@@ -1,12 +1,14 @@
 """Sessions of `oh-daemon acp`: begun, loaded again, listed, forked, changed and ended."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from acp_client import AcpClient, wait_for_answer
 from fake_llm import call, hang, hold_step, say
+from long_log import repeat_turn
 from world import World
 
 Json = dict[str, Any]
@@ -158,6 +160,32 @@ def test_an_open_session_loads_again_and_shows_all(client: AcpClient, world: Wor
     load_result = client.request("session/load", of(session, world.project))
     assert load_result["modes"]["currentModeId"] == "ask"
     assert client.text() == "Hello.Hello."
+
+
+def test_load_replays_every_step_of_a_long_session(start: Start, world: World) -> None:
+    world.script(call("terminal", command="echo said"), say("Done."))
+    first = start_client(start)
+    first.allow()
+    session = first.new(world.project)
+    first.prompt(session, "Say it")
+    first.close()
+    repeat_turn(world.log_of(session), n_events=3000)
+
+    second = start_client(start)
+    second.request("session/load", of(session, world.project))
+    kinds = Counter(
+        record["event"]["item"]["kind"]
+        for record in world.records_of(session)
+        if record["event"]["type"] == "item.completed"
+    )
+    assert kinds.total() > 500
+    updates = second.updates("user_message_chunk", "tool_call", "agent_message_chunk")
+    assert updates[0]["content"]["text"] == "Say it"
+    assert Counter(each["sessionUpdate"] for each in updates) == {
+        "user_message_chunk": kinds["userMessage"],
+        "tool_call": kinds["command"],
+        "agent_message_chunk": kinds["agentMessage"],
+    }
 
 
 def test_a_fork_goes_on_by_itself(start: Start, world: World) -> None:
