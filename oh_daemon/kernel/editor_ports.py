@@ -98,6 +98,14 @@ class Editor(Protocol):
         """Wait until the open document's text has this hash; return None if it never does."""
         ...
 
+    def assume_applied(self, document: OpenDocument, text: str) -> bool:
+        """Count `text` as shown: the client applied an edit of `document` and sent no change.
+
+        The next change of the client replaces it. False if the client can be asked for its text,
+        or has sent another one.
+        """
+        ...
+
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         """Record saves from now on; the function returned ends that and gives them by real path."""
         ...

@@ -25,6 +25,7 @@ UNSAVED_EVERYWHERE = "The editor shows unsaved changes, and so do this and comma
 ONLY_BUFFER = "This text is in the editor only; commands do not see it until it is saved."
 ONLY_BUFFER_EVERYWHERE = "This text is in the editor only, unsaved; commands see it as a file."
 STALE_BUFFER = "The file changed on disk and the editor has not reloaded it; this is the disk's."
+UNVERIFIED = "The editor reported that it applied this edit, but has not sent the new text yet."
 UNREAD = "you have not read it yet"
 MOVED_ON = "it changed since you read it"
 UNSURE = "it may have changed since you read it"

@@ -20,6 +20,7 @@ from oh_daemon.workspace.arbiter import (
     MOVED_ON,
     REBASED,
     UNSAVED,
+    UNVERIFIED,
     EditDone,
     EffectiveDocument,
     PlannedEdit,
@@ -361,6 +362,13 @@ class Documents:
         )
         if outcome.is_saved:
             self._await_saved_text(path, document.path, cancel)
+        # eglot answers at once and sends the text when its user is idle; to send the edit again
+        # would only be refused, since its version is old by then.
+        is_unverified = (
+            outcome.is_applied
+            and editor_text is None
+            and self._editor.assume_applied(document, after)
+        )
         text = self.look(path).text or ""
         is_applied = editor_text is not None or (
             outcome.is_applied
@@ -372,7 +380,8 @@ class Documents:
             )
         if not is_applied:
             return None
-        note = "\n".join(filter(None, (plan.note, difference(after, text, path.name))))
+        unverified = UNVERIFIED if is_unverified else None
+        note = "\n".join(filter(None, (plan.note, unverified, difference(after, text, path.name))))
         return self._edit_result(path, plan.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:

@@ -56,6 +56,8 @@ class PlainEditor:
         """Those of them that were for another text."""
         self.choose: Callable[[Json], str | None] = lambda _asked: None
         """Picks the button of a message by what is asked; None closes it."""
+        self.reports_edits = True
+        """False: as eglot does for a user who is not idle, it applies edits and sends no change."""
         self.before_edit: Callable[[], None] = lambda: None
         self.while_opening: Callable[[str], None] = lambda _text: None
         """Called with the text that was read, before the daemon is told of it."""
@@ -164,7 +166,10 @@ class PlainEditor:
             for edit in reversed(change["edits"]):
                 start, end = (self._offset(text, edit["range"][side]) for side in ("start", "end"))
                 text = text[:start] + edit["newText"] + text[end:]
-            self._replace(path, text)
+            if self.reports_edits:
+                self._replace(path, text)
+            else:
+                self.buffers[path], self._versions[path] = text, self._versions[path] + 1
             return {"applied": True}
 
     def _offset(self, text: str, position: Json) -> int:

@@ -136,6 +136,9 @@ class ClientFiles:
                 return document
         return None
 
+    def assume_applied(self, document: OpenDocument, text: str) -> bool:  # noqa: ARG002 - it is asked.
+        return False
+
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:  # noqa: ARG002 - as in the port.
         return ()
 

@@ -126,6 +126,9 @@ class ClientEditor:
         self._read(uri, adopt, cancel)
         return self._synced_documents.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
+    def assume_applied(self, document: OpenDocument, text: str) -> bool:
+        return not self._has_read and self._synced_documents.assume(document, text)
+
     def apply_edit(
         self,
         document: OpenDocument,

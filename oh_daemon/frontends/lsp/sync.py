@@ -39,6 +39,8 @@ class OpenDocuments:
         """Real path and document, by URI exactly as the client wrote it on opening."""
         self._clean_texts: dict[str, str] = {}
         """The text of each open document when it was opened or last saved, by URI."""
+        self._texts_sent: dict[str, str] = {}
+        """What the client sent last of a document whose text is assumed, by URI."""
         self._strays: dict[str, str] = {}
         """URI, by real path, of open documents whose text we lost track of."""
         self._adopted_versions: dict[str, int] = {}
@@ -170,6 +172,7 @@ class OpenDocuments:
         """Follow the document from this text on; stop following if `text` is None or too large."""
         path = path_from_uri(uri)
         with self._condition:
+            self._texts_sent.pop(uri, None)
             self._strays = {
                 real: stray_uri for real, stray_uri in self._strays.items() if stray_uri != uri
             }
@@ -189,9 +192,24 @@ class OpenDocuments:
                 self._adopted_versions[uri] = version
                 self.follow(uri, version, text)
 
+    def assume(self, document: OpenDocument, text: str) -> bool:
+        """Show `text` until the client's next change, which starts at the text that it sent last.
+
+        Return False if the document has changed since `document`, or is closed.
+        """
+        with self._condition:
+            uri, newest_document = self._find(os.path.realpath(document.path)) or ("", None)
+            if newest_document != document:
+                return False
+            text_sent = self._texts_sent.get(uri, document.text)
+            self.follow(uri, document.version, text)
+            self._texts_sent[uri] = text_sent
+            return True
+
     def _lose(self, uri: str) -> None:
         with self._condition:
             real_path, _ = self._open.pop(uri)
+            self._texts_sent.pop(uri, None)
             self._strays[real_path] = uri
             self._condition.notify_all()
 
@@ -226,7 +244,8 @@ class OpenDocuments:
             return
         _, before = self._open[uri]
         try:
-            text = apply_changes(before.text, params["contentChanges"], self.encoding)
+            text_sent = self._texts_sent.get(uri, before.text)
+            text = apply_changes(text_sent, params["contentChanges"], self.encoding)
         except Exception:
             # A change that was only half applied would leave a text that nobody sees.
             self._lose(uri)
@@ -234,13 +253,17 @@ class OpenDocuments:
         self.follow(uri, before.version if version is None else version, text)
 
     def _did_save(self, params: Json) -> None:
+        uri = params["textDocument"]["uri"]
         with self._condition:
-            if saved_document := self._open.get(params["textDocument"]["uri"]):
+            if (text_sent := self._texts_sent.get(uri)) is not None:
+                # All changes are sent before a save is, so the assumed edit was not made.
+                self.follow(uri, self._open[uri][1].version, text_sent)
+            if saved_document := self._open.get(uri):
                 real_path, document = saved_document
-                self._clean_texts[params["textDocument"]["uri"]] = document.text
+                self._clean_texts[uri] = document.text
                 for note in self._notes:
                     note[Path(real_path)] = document.text
-        self._notify(path_from_uri(params["textDocument"]["uri"]))
+        self._notify(path_from_uri(uri))
 
     def _did_change_folders(self, params: Json) -> None:
         removed_uris = {folder["uri"] for folder in params["event"]["removed"]}

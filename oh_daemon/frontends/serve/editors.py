@@ -121,6 +121,11 @@ class SharedEditor:
             return None
         return editor.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
 
+    def assume_applied(self, document: OpenDocument, text: str) -> bool:
+        editor = self._showing(document.path)
+        shown_document = replace(document, rival=None)
+        return editor is not None and editor.assume_applied(shown_document, text)
+
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         ends = [each.note_saves() for each in self._editors()]
         return lambda: {path: text for end in ends for path, text in end().items()}

@@ -268,6 +268,34 @@ def test_in_a_view_a_clean_buffer_is_edited_in_the_editor_which_cannot_save(worl
     assert tool_results(world.llm.requests[-1].body)[-1].startswith("x = 2\n")
 
 
+@pytest.mark.parametrize("change_comes", ["late", "never"])
+def test_edit_that_the_editor_applied_never_fails(world: World, change_comes: str) -> None:
+    """The editor answers `applied: true`; its `didChange` comes after the turn or not at all."""
+    source = world.project / "a.py"
+    source.write_text("x = 1\n")
+    edit_call = call("edit", command="replace", path="a.py", old_text="1", new_text="2")
+    world.script(call("view", path="a.py"), edit_call, call("view", path="a.py"), say("Done."))
+    editor = editor_of(world)
+    editor.open(source)
+    editor.type(source, "# unsaved\n")
+    editor.choose = lambda request: request["actions"][0]["title"]
+    editor.reports_edits = False
+    editor.run("ohDaemon.start", "Make it two")
+    editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "Done.")
+    assert len(editor.edits) == 1
+    assert editor.buffers[source] == "x = 2\n# unsaved\n"
+    _, edit_result, view_result = tool_results(world.llm.requests[-1].body)
+    assert "has not sent" in edit_result
+    assert "x = 2" in view_result
+    if change_comes == "never":
+        assert editor.run("ohDaemon.keep")["done"] == [source.as_uri()]
+        return
+    editor.reports_edits = True
+    editor.type(source, "# more\n")
+    assert editor.run("ohDaemon.undo")["done"] == [source.as_uri()]
+    editor.wait_for(source, "x = 1\n# unsaved\n# more\n")
+
+
 def test_changes_of_an_isolated_conversation_are_applied_and_discarded(world: World) -> None:
     world.variables["OH_DAEMON_SANDBOX"] = "overlay"
     world.script(call("terminal", command="echo 1 > a.txt; echo 2 > b.txt"), say("Done."))

@@ -33,6 +33,9 @@ class Client:
     def close(self, path: Path) -> None:
         self._notify("didClose", uri=path.as_uri())
 
+    def save(self, path: Path) -> None:
+        self._notify("didSave", uri=path.as_uri())
+
     def change_folders(self, added_folders: list[Path], removed_folders: list[Path]) -> None:
         event = {
             "added": [{"uri": path.as_uri()} for path in added_folders],
@@ -160,6 +163,33 @@ def test_a_document_that_was_lost_is_known_by_its_uri_until_it_is_followed_again
     client.documents.follow(path.as_uri(), 7, "seven")
     assert client.documents.document(path) == OpenDocument(path, 7, "seven")
     assert client.documents.lost_uri(path) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "text"), [("change", "one two three"), ("save", "one"), ("other", "one two")]
+)
+def test_text_without_a_change_counts_until_the_client_reports_its_own(
+    tmp_path: Path, event: str, text: str
+) -> None:
+    """The next change starts at the text before; a save shows that there was no change."""
+    client, path = Client(), tmp_path / "a.py"
+    client.open(path, "one")
+    before = OpenDocument(path, 1, "one")
+    assert client.documents.assume(before, "one and")
+    assert not client.documents.assume(before, "one four")
+    assert client.documents.assume(OpenDocument(path, 1, "one and"), "one two")
+    end = {"line": 0, "character": 3}
+    match event:
+        case "change":
+            change = {"range": {"start": end, "end": end}, "text": " two three"}
+            client.change(path, change)
+        case "save":
+            client.save(path)
+        case _:
+            client.open(tmp_path / "b.py", "b")
+    document = client.documents.document(path)
+    assert document is not None
+    assert document.text == text
 
 
 def test_folders_follow_the_client(tmp_path: Path) -> None:
