@@ -14,17 +14,20 @@ from typing import TypeGuard
 from oh_daemon.common.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
 from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.features.approval.judgement import Policy
+from oh_daemon.features.approval.open_ends import HOST_REFUSED
 from oh_daemon.kernel.approval_requests import approval_options, key_of, never_asks, new_approval
-from oh_daemon.kernel.journal import Journal
+from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Intent
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Approval, HostSubject
+from oh_daemon.protocol.items import NoticeItem
 
 GROUP = "package registries (pip, npm, cargo, go)"
 _LOCAL = "it is this machine or as near; services of this machine are asked for with `services`"
 UNASKED = "the user is not asked, but can name it in the setting `hosts`"
+_MAX_REPORTED = 20
 BROWSER = "playwright"
 """The MCP server whose calls reach hosts as commands do."""
 _NO_TURN = "no turn is under way in which the user could be asked"
@@ -77,6 +80,8 @@ class HostConsent:
         """Why hosts were refused since they were reported, by terminal and host."""
         self._waited_s: dict[str, dict[str, float]] = {}
         """The seconds that answers took since they were reported, by terminal and host."""
+        self._reported_hosts: dict[str | None, set[Host]] = {}
+        """Hosts that a notice is about, by turn."""
         self._ended_questions: set[HostQuestion] = set()
         """Questions whose command ended and was reported before the user answered."""
 
@@ -186,8 +191,31 @@ class HostConsent:
         if reach == "local":
             return _LOCAL
         if never_asks(self._journal.state.options_now) or not self._policy.can_ask():
+            self._report_refusal(host)
             return UNASKED
         return self._ask(subject, host, cause)
+
+    def _report_refusal(self, host: Host) -> None:
+        """Put a notice about the host into the log, once a turn, if no client can ask."""
+        state = self._journal.state
+        with self._journal.condition:
+            hosts = self._reported_hosts.setdefault(state.turn_id, set())
+            if self._policy.can_ask() or state.turn is None or self._journal.is_closing:
+                return
+            if host in hosts or len(hosts) == _MAX_REPORTED:
+                return
+            hosts.add(host)
+            notice = NoticeItem(
+                id=new_id(),
+                status="rejected",
+                reason="policy" if never_asks(state.options_now) else "noClient",
+                severity="warning",
+                code=HOST_REFUSED,
+                about=str(host),
+                title=f"no connection to {host}",
+                description="the user was not asked; the setting `hosts` can allow it",
+            )
+            self._journal.append(e.ItemCompleted(item=notice))
 
     def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
         hosts, state = self._hosts(), self._journal.state

@@ -31,12 +31,12 @@ from oh_daemon.frontends.fleet.fleet import (
 from oh_daemon.frontends.fleet.task_folder import TaskResult
 from oh_daemon.protocol.errors import InvalidParamsError
 
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED, _NEEDS_A_PERSON, _INTERRUPTED = 1, 3, 130
 _MAX_SHOWN, _WIDE = 60, 250
 
 
 def run(request: FleetRequest, start_engine: Callable[[], Executor]) -> int:
-    """Run the fleet; return 0 when all tasks passed."""
+    """Run the fleet; return the exit code."""
     console = Console(stderr=True, highlight=False)
     n_done = len(results_of(folders_below(request.out)))
     if n_done:
@@ -54,7 +54,14 @@ def run(request: FleetRequest, start_engine: Callable[[], Executor]) -> int:
             f"{progress.n_waiting} tasks did not begin: --max-total leaves too little for them"
         )
     print_line(f"results are in {request.out / 'results.jsonl'}")
-    return 0 if progress.n_by_status["passed"] == progress.total else _FAILED
+    all_passed = progress.n_by_status["passed"] == progress.total
+    return _exit_code(all_passed=all_passed, needs_person=progress.needs_person)
+
+
+def _exit_code(*, all_passed: bool, needs_person: bool) -> int:
+    if not all_passed:
+        return _FAILED
+    return _NEEDS_A_PERSON if needs_person else 0
 
 
 def _watch_progress(
@@ -72,11 +79,11 @@ def _watch_progress(
 
 
 def line_of(result: TaskResult) -> str:
-    """Return what is said of a task that has just ended."""
+    """Return what is said of a task that has just ended, and a line for all that was not done."""
     mark = "✓" if result.status == "passed" else "✗"
     check = "" if result.check is None else f", check {result.check}"
     facts = f"{check}, {result.steps} steps, {_cost(result.cost_usd)}"
-    return f"{mark} {result.id}: {result.reason}{facts}"
+    return "\n  ".join((f"{mark} {result.id}: {result.reason}{facts}", *result.not_done))
 
 
 def line_of_all(progress: FleetProgress) -> str:
@@ -102,18 +109,19 @@ def report(what: str, out: Path | None, *, as_json: bool) -> int:
 
 
 def _print_status(out: Path, *, as_json: bool) -> int:
-    """Print a table of all tasks, also while they run; return 0 when all have passed."""
+    """Print a table of all tasks, also while they run; return the exit code."""
     table = Table(box=None)
     for name in ("task", "status", "check", "steps", "cost", "cut off", "why"):
         table.add_column(name, no_wrap=True)
-    is_success = True
+    all_passed, needs_person = True, False
     for folder in folders_below(out):
         result, ledger = folder.result, folder.ledger
         row = result or TaskResult(
             id=folder.path.name, status="failed", reason="", steps=ledger.steps, n_cut=ledger.n_cut
         )
         status = result.status if result else "unfinished"
-        is_success &= status == "passed"
+        all_passed &= status == "passed"
+        needs_person |= row.needs_person
         if as_json:
             fields = {**orjson.loads(to_json(row)), "status": status}
             sys.stdout.buffer.write(orjson.dumps(fields) + b"\n")
@@ -126,7 +134,7 @@ def _print_status(out: Path, *, as_json: bool) -> int:
     if not as_json:
         width = None if sys.stdout.isatty() else _WIDE
         Console(highlight=False, width=width).print(table)
-    return 0 if is_success else _FAILED
+    return _exit_code(all_passed=all_passed, needs_person=needs_person)
 
 
 def _merge(out: Path) -> int:
@@ -134,7 +142,10 @@ def _merge(out: Path) -> int:
     results = results_of(folders_below(out))
     write_reports(out, results)
     print_line(f"{len(results)} results are in {out / 'results.jsonl'}")
-    return 0 if all(result.status == "passed" for result in results) else _FAILED
+    return _exit_code(
+        all_passed=all(result.status == "passed" for result in results),
+        needs_person=any(result.needs_person for result in results),
+    )
 
 
 def shard_of(request: FleetRequest, shard: str) -> FleetRequest:

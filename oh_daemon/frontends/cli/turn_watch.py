@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 from rich.console import Console
 
-from oh_daemon.features.approval.consent import NOBODY_THERE
+from oh_daemon.features.approval.open_ends import OpenEnds
 from oh_daemon.frontends.cli.mcp_lines import omission_lines, state_line
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import CHECK_S
@@ -83,8 +83,18 @@ class TurnWatch(Listener):
             self._reports.get()
 
     def show(self, user: TerminalUser, *, as_json: bool) -> int:
-        """Show what happens until the turn ends or pauses; return the exit code."""
-        open_ends = _OpenEnds()
+        """Show what happens until the turn ends or pauses; return the exit code.
+
+        On stderr it ends with what was refused, where programs and their logs keep it.
+        """
+        open_ends = OpenEnds()
+        try:
+            return self._show(user, open_ends, as_json=as_json)
+        finally:
+            for line in open_ends.lines:
+                print_line(line)
+
+    def _show(self, user: TerminalUser, open_ends: OpenEnds, *, as_json: bool) -> int:
         while True:
             report = self._next_while_asking(user)
             if isinstance(report, DaemonError):
@@ -96,13 +106,12 @@ class TurnWatch(Listener):
                 sys.stdout.buffer.flush()
             else:
                 user.take(report.record, is_shown=is_own or event["type"] in _OF_SUB_AGENTS)
+            open_ends.take(report.record)
             if not is_own:
                 continue
-            _warn_of_what_nobody_allowed(event)
-            open_ends.take(report.record)
             if event["type"] == "turn.completed":
                 self.turn = event["turn"]
-                return _exit_code(event["turn"], needs_person=open_ends.has_any)
+                return _exit_code(event["turn"], needs_person=open_ends.needs_person)
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
@@ -134,49 +143,6 @@ class TurnWatch(Listener):
                 except Empty:
                     continue
         return None
-
-
-def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
-    """Say it on stderr too, where programs and their logs keep what went wrong."""
-    if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
-        notice = event["item"]
-        if notice.get("reason") == "noClient":
-            print_line(f"{notice['title']}: {notice.get('description', '')}")
-
-
-class _OpenEnds:
-    """Notes requests that no client could answer, and changes that were not applied."""
-
-    def __init__(self) -> None:
-        self.has_any = False
-        self._plans: dict[str, plain.ChangesPlanned] = {}
-        self._answered_items = set[str]()
-        """Items about which the user decided."""
-
-    def take(self, record: plain.Record) -> None:
-        event, item_id = record["event"], record.get("itemId", "")
-        match event["type"]:
-            case "approval.resolved":
-                if event["by"] == "noClient" or event.get("feedback") == NOBODY_THERE:
-                    self.has_any = True
-                elif event["by"] == "user":
-                    self._answered_items.add(item_id)
-            case "changes.planned":
-                self._plans[item_id] = event
-            case "item.completed":
-                plan = self._plans.pop(item_id, None)
-                if plan is not None and item_id not in self._answered_items:
-                    self.has_any |= _is_part_missing(plan, event["item"])
-            case _:
-                pass
-
-
-def _is_part_missing(plan: plain.ChangesPlanned, item: Any) -> bool:
-    """Return whether a change that could be applied was not; the result names what never can be."""
-    applied_uris = {change["uri"] for change in item.get("changes", ())}
-    has_git = any(repository["summary"] for repository in plan.get("git", ()))
-    is_file_missing = any(change["uri"] not in applied_uris for change in plan["changes"])
-    return is_file_missing or (has_git and not item.get("git"))
 
 
 def _exit_code(turn: plain.Turn, *, needs_person: bool) -> int:

@@ -40,6 +40,8 @@ class FleetProgress:
     """Known cost of all that has ended."""
     is_cost_known: bool = True
     """Whether that is all of it."""
+    needs_person: bool = False
+    """Whether a task that has ended left something for want of an answer."""
     begin_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -189,6 +191,7 @@ class _Drive:
     def _count(self, result: TaskResult) -> None:
         self.results.append(result)
         self.progress.n_by_status[result.status] += 1
+        self.progress.needs_person |= result.needs_person
         ledger = self._ledgers[result.id]
         self.progress.cost_usd += ledger.cost_usd
         self.progress.is_cost_known &= ledger.is_cost_known

@@ -18,6 +18,7 @@ from typing import Literal
 import orjson
 from pydantic_core import to_json
 
+from oh_daemon.features.approval.open_ends import OpenEnds
 from oh_daemon.frontends.fleet.tasks import FleetTask
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import Contract
@@ -50,6 +51,10 @@ class TaskResult(Contract):
     """What held the commands: `overlay`, `landlock` or `off`."""
     boundary: str | None = None
     """What the user named as the boundary where no sandbox holds them."""
+    not_done: tuple[str, ...] = ()
+    """Refusals, and changes that were not applied: a line for each, see `OpenEnds`."""
+    needs_person: bool = False
+    """Whether one of them was left for want of an answer, or is a change that was not applied."""
     seconds: float = 0
     """Of the run that ended it."""
     version: str = ""
@@ -118,6 +123,14 @@ class TaskFolder:
 
     def finish(self, result: TaskResult) -> None:
         write_whole(self.path / "result.json", to_json(result, indent=1))
+
+    @property
+    def open_ends(self) -> OpenEnds:
+        """Refusals and missing changes of its conversation so far."""
+        open_ends = OpenEnds()
+        for record in self._records():
+            open_ends.take(record)
+        return open_ends
 
     def _records(self) -> list[plain.Record]:
         with suppress(FileNotFoundError, ReadOnlyError):

@@ -66,9 +66,11 @@ def work(task: FleetTask, path: Path, plan: FleetPlan) -> TaskResult:
             result = _run(task, folder, plan)
         except (DaemonError, OSError) as exc:
             result = TaskResult(id=task.id, status="error", reason=str(exc))
-        ledger = folder.ledger
+        ledger, open_ends = folder.ledger, folder.open_ends
         result = result.model_copy(
             update={
+                "not_done": open_ends.lines,
+                "needs_person": open_ends.needs_person,
                 "steps": ledger.steps,
                 "n_cut": ledger.n_cut,
                 "conversation": folder.conversation_id,

@@ -297,21 +297,48 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
         assert output.count("rejected") == 1
 
 
+REACH = "python3 -c 'import urllib.request as u; u.urlopen(\"http://1.1.1.1/\")'"
+IN_OWN_FOLDER = "mkdir .openhands/made; echo 1 > .openhands/made/x"
+
+
 @pytest.mark.parametrize(
-    ("command", "args"),
+    ("command", "args", "code", "words"),
     [
-        ("echo 1 > made", ()),
-        ("echo 1 > made", ("--json",)),
-        (f"git init -q made; git -C made {AS_ANA} commit -q --allow-empty -m c", ()),
+        ("echo 1 > made", (), 3, "no one could answer: "),
+        ("echo 1 > made", ("--json",), 3, "no one could answer: "),
+        (f"git init -q made; git -C made {AS_ANA} commit -q --allow-empty -m c", (), 3, "made"),
+        (IN_OWN_FOLDER, ("--ask", "never"), 3, "not applied: "),
+        (REACH, (), 3, "no connection to 1.1.1.1"),
+        (REACH, ("--json",), 3, "no connection to 1.1.1.1"),
+        (REACH, ("--ask", "never"), 0, "no connection to 1.1.1.1"),
     ],
 )
-def test_what_is_not_applied_exits_3_also_when_the_agent_goes_on(
-    world: World, command: str, args: tuple[str, ...]
+def test_run_exits_with_3_and_prints_what_was_refused_although_the_agent_went_on(
+    world: World, command: str, args: tuple[str, ...], code: int, words: str
 ) -> None:
     world.variables["OH_DAEMON_SANDBOX"] = "overlay"
     steps = (call("terminal", command=command), call("terminal", command="true"), say("Done."))
-    assert task(world, *steps, args=args).code == 3
+    outcome = task(world, *steps, args=args)
+    assert outcome.code == code, outcome.err
+    assert words in outcome.err
     assert not (world.project / "made").exists()
+
+
+def test_refusal_in_a_sub_agent_exits_with_3(world: World) -> None:
+    def play(request: Json) -> Step:
+        is_sub_agent = "Make it there" in str(request["messages"][1])
+        has_result = request["messages"][-1]["role"] == "tool"
+        if has_result:
+            return say("Done.")
+        if is_sub_agent:
+            return call("terminal", command="touch made")
+        return call(
+            "delegate", tasks=[{"agent": "general", "title": "Make", "task": "Make it there"}]
+        )
+
+    world.llm.play(play)
+    outcome = run(world, "run", "Do it")
+    assert (outcome.code, "no one could answer: Run touch made" in outcome.err) == (3, True)
 
 
 def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> None:

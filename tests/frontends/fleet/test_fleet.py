@@ -66,6 +66,15 @@ def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> 
     assert (again.code, "goes on in" in again.err) == (1, True), "nothing is done twice"
 
 
+def test_fleet_exits_with_3_when_a_change_was_not_applied(fleet: FleetWorld) -> None:
+    command = "echo two > a.txt; mkdir .openhands/x; echo y > .openhands/x/y"
+    fleet.script(task=[call("terminal", command=command), say("Done.")])
+    outcome = fleet.run(fleet.tasks("task", check="grep two a.txt"))
+    assert (outcome.code, "not applied: " in outcome.err) == (3, True), outcome.err
+    assert fleet.results()["task"]["status"] == "passed"
+    assert end(fleet.begin("status", str(fleet.out))).code == 3
+
+
 def test_a_patch_is_all_that_changed_since_the_base_whatever_the_agent_did_with_git(
     fleet: FleetWorld,
 ) -> None:
