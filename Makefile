@@ -36,7 +36,7 @@ PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 GATE := tests/test_layout.py tests/test_repository.py tests/test_language.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
-PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
+PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot fish:fish less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny zsh:zsh
 # Where systemd runs, the package would start a server that everybody can reach.
 PROGRAMS += $(if $(wildcard /run/systemd/system),,sshd:openssh-server)
 # These may install Debian packages, if that needs no password; all others name what is missing and stop.

@@ -55,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Most tests are about what is asked and run as such; those of the sandbox name their level,
     # and those of terminals run at several.
     os.environ["OH_DAEMON_SANDBOX"] = os.environ.get("OH_TEST_SANDBOX", "off")
+    # The variables are those of a terminal, wherever the tests are started.
+    os.environ["SHLVL"] = "1"
     if _is_controller(config):
         os.environ[RUN_VARIABLE] = uuid.uuid4().hex
 

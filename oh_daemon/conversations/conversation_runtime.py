@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -105,7 +106,7 @@ class ConversationRuntime:
         self.shells = Shells(
             services.spawner,
             self.folders.for_programs(folders[0]) if folders else Path.home(),
-            services.environment,
+            services.commands.variables,
             services.masker,
             sandbox=shared_sandbox and shared_sandbox.overlay.sandbox,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
@@ -213,7 +214,7 @@ class ConversationRuntime:
         self.servers = ServerTools((self.skills.servers, browser.servers, services.mcp))
         self.machine = Machine(
             home,
-            services.environment,
+            services.commands.current,
             services.spawner,
             lambda: home is not None and context.user.trust.of(home) == "full",
         )
@@ -287,17 +288,20 @@ class ConversationRuntime:
     def _workspace_tools(self, context: ConversationContext) -> list[Tool]:
         folders, documents = self.folders, self.documents
         self._unsaved_paths: frozenset[Path] = frozenset()
-        find_program = ProgramFinder(
-            folders.roots, context.services.environment.get("PATH", os.defpath)
-        )
-        disk = Disk(
-            in_bare_repository, folders.leads_away, os.path.isdir, os.path.isfile, find_program
-        )
+        commands = context.services.commands
+
+        @cache
+        def disk() -> Disk:
+            path = commands.variables().get("PATH", os.defpath)
+            finder = ProgramFinder(folders.roots, path)
+            return Disk(
+                in_bare_repository, folders.leads_away, os.path.isdir, os.path.isfile, finder
+            )
 
         def rate(command: str, cwd: Path | None) -> Rating:
             if refusal := self.refusal or context.user.sandbox.level(folders.folders).refusal:
                 raise ToolError(refusal)
-            return rate_command(command, folders.roots, cwd, disk)
+            return rate_command(command, folders.roots, cwd, disk())
 
         terminal = TerminalTool(
             self.shells,

@@ -60,7 +60,9 @@ def host_consent_of(
         conversation.journal,
         policy,
         hosts=lambda: context.user.settings.of(home).settings.hosts,
-        registries=lambda: registries_of(context.services.home, context.services.environment),
+        registries=lambda: registries_of(
+            context.services.home, context.services.commands.current().values
+        ),
     )
 
 

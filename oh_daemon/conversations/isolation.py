@@ -55,7 +55,8 @@ def files_of(
     shared_sandbox, roots = None, disk.folders.roots
     if row is not None:
         is_apart, outlives = isolation is not None, isinstance(log, LogFile)
-        network = partial(OverlayNetwork, services.environment, context.client.report_ports)
+        commands, report = services.commands, context.client.report_ports
+        network = partial(OverlayNetwork, lambda: commands.current().values, report)
         shared_sandbox = services.sandboxes.join(
             owner_id, roots, row, network, is_isolated=is_apart, outlives=is_apart and outlives
         )

@@ -95,7 +95,7 @@ def hooks_of(
         table=lambda: context.user.settings.of(home).settings.hooks,
         may_run=may_run_hook,
         run=HookProcesses(
-            services.spawner, home, services.environment, runtime.spawners.inside
+            services.spawner, home, services.commands.variables, runtime.spawners.inside
         ).run,
         transcript=str(log),
         cwd=str(home),

@@ -26,6 +26,11 @@ from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources, secret_values
+from oh_daemon.features.terminal.login_shell import (
+    CommandEnvironment,
+    LoginShell,
+    is_from_terminal,
+)
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.editor_ports import Editor, LanguageServers
@@ -64,7 +69,9 @@ class DaemonServices:
     masker: Masker
     mcp: ServerPool
     environment: Mapping[str, str]
-    """The environment of the agent's shells; variables with secret-looking names are removed."""
+    """The variables of the process."""
+    commands: CommandEnvironment
+    """Their completion for commands; variables with secret-looking names are removed there."""
     sandboxes: Sandboxes
     """Sandboxes in which commands change nothing outside."""
     user_folder: Path
@@ -256,6 +263,11 @@ def compose(
     # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     spawner, home, settings = Spawner(), Path.home(), user.settings
+    commands = CommandEnvironment(environment)
+    if settings.of(None).settings.login_shell and not is_from_terminal(environment):
+        login_shell = login_shell_of(places, environment, spawner, home)
+        commands = CommandEnvironment(environment, login_shell.take)
+        commands.begin()
     surroundings = ServerEnvironment(
         spawner,
         models.variables,
@@ -263,12 +275,14 @@ def compose(
         Path.cwd(),
         token_store=PrivateValues(places.state_folder / "mcp"),
         trusted_marks=PrivateValues(places.mcp_marks),
+        own=commands.variables,
     )
     services = DaemonServices(
         spawner=spawner,
         masker=masker,
         mcp=ServerPool(run_on_loop, lambda: settings.of(None).settings.mcp_servers, surroundings),
         environment=environment,
+        commands=commands,
         sandboxes=Sandboxes(
             spawner,
             home,
@@ -283,6 +297,14 @@ def compose(
         slots=Slots(settings.of(None).settings.max_running_turns),
     )
     return services, user, models
+
+
+def login_shell_of(
+    places: Places, environment: Mapping[str, str], spawner: Spawner, home: Path
+) -> LoginShell:
+    """Return the login shell of this user, with its cache."""
+    cache = PrivateValues(places.state_folder / "login-shell")
+    return LoginShell(spawner, environment, home, cache)
 
 
 def user_of(

@@ -39,6 +39,7 @@ SETTINGS = (
     "mcpServers",
     "browser",
     "shareTools",
+    "loginShell",
     "maxOpenConversations",
     "maxRunningTurns",
     "logLevel",

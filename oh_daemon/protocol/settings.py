@@ -125,6 +125,10 @@ class Settings(StrictContract):
     share_tools: Annotated[bool, Project.NONE] = False
     """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
     language servers. Read when the daemon starts."""
+    login_shell: Annotated[bool, Project.NONE] = True
+    """Give commands the variables that your login shell sets, such as the `PATH` of nvm, pyenv or
+    conda, when the daemon was started from a desktop. In a terminal and in VS Code they are there.
+    Read when the daemon starts."""
     max_open_conversations: Annotated[int, Field(ge=1), Project.NONE] = 256
     """Maximum number of conversations that one daemon has open at the same time."""
     max_running_turns: Annotated[int, Field(ge=1), Project.NONE] = 64

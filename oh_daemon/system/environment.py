@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
@@ -43,10 +44,23 @@ SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null
 """Git that starts nothing which a hostile repository names."""
 
 
+@dataclass(frozen=True, slots=True)
+class CommandVariables:
+    """The variables of commands as far as they are known; `clean_env` still removes secrets."""
+
+    values: Mapping[str, str]
+    origin: str = ""
+    """How they differ from those of this process, such as "PATH from zsh's start-up files"."""
+
+
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
-    variables = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
-    return variables | _QUIET | _git(base)
+    return without_secrets(base) | _QUIET | _git(base)
+
+
+def without_secrets(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose names are not those of secrets."""
+    return {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
 
 
 def project_variables(folder: Path) -> dict[str, str]:

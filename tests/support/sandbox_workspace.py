@@ -88,7 +88,7 @@ def workspace_at(
         program, [project], [home], [Path("/run")], caches, masks, scratch=scratch
     )
     view = OverlaySandbox(host, ground, home / "state/views" / name, idle_s=idle_s)
-    shells = Shells(host, project, os.environ, sandbox=view)
+    shells = Shells(host, project, lambda: os.environ, sandbox=view)
     yield Workspace(project, home, view, shells, host)
     shells.close()
     view.close()

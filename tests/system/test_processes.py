@@ -236,7 +236,7 @@ from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.system.spawner import Spawner
 spawner, cancel = Spawner(), CancelToken()
-shells = Shells(spawner, Path.cwd(), os.environ)
+shells = Shells(spawner, Path.cwd(), lambda: os.environ)
 n_open = lambda: len(os.listdir("/proc/self/fd"))
 run = lambda command, name: shells.open(name).run(command, timeout_s=60, cancel=cancel)
 run("true", "main")
@@ -258,7 +258,7 @@ for _ in range(5):
         pass
 assert n_open() == full, (n_open(), full)
 assert run("echo alive", "main").output.head == "alive\\n"
-hooks = HookProcesses(spawner, Path.cwd(), os.environ)
+hooks = HookProcesses(spawner, Path.cwd(), lambda: os.environ)
 two = [(HookCommand(type="command", command="echo hook"), "user")] * 2
 said = set()
 held += [os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open())]

@@ -27,11 +27,11 @@ _MAX_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class HookProcesses:
-    """The hooks of one folder. Secrets are removed from `environment` before a hook sees it."""
+    """The hooks of one folder. Secrets are removed from `variables` before a hook sees them."""
 
     spawner: Spawner
     folder: Path
-    environment: Mapping[str, str]
+    variables: Callable[[], Mapping[str, str]]
     for_project: Callable[[], Spawner] | None = None
     """Returns what starts hooks of the project, if something else does. Raises `ToolError`."""
 
@@ -47,7 +47,7 @@ class HookProcesses:
 
     def _start(self, hook: Hook, payload: str, stack: ExitStack) -> _Running | HookRun:
         command, scope = hook[0].command, hook[1]
-        env = {**clean_env(self.environment), **project_variables(self.folder)}
+        env = {**clean_env(self.variables()), **project_variables(self.folder)}
         try:
             with start_errors("bash"):
                 told_file = input_file(payload.encode("utf-8", "replace"), stack)

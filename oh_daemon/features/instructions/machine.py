@@ -17,7 +17,7 @@ from pathlib import Path
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
+from oh_daemon.system.environment import SAFE_GIT, CommandVariables, clean_env_without_git
 from oh_daemon.system.spawner import Spawner, start_thread
 from oh_daemon.workspace.paths import printable
 
@@ -50,31 +50,27 @@ class Machine(Feature):
     def __init__(
         self,
         folder: Path | None,
-        environment: Mapping[str, str],
+        variables: Callable[[], CommandVariables],
         spawner: Spawner,
         is_trusted: Callable[[], bool],
     ) -> None:
-        """Without a `folder` there are no commands either."""
+        """Without a `folder` there are no commands either. `variables` does not wait."""
         self._folder = folder
-        self._environment = environment
+        self._variables = variables
         self._spawner = spawner
         self._is_trusted = is_trusted
         self._head: RepositoryHead | None = None
         """Where the repository was when git was asked the last time."""
         self._git = ""
-        self._facts_once: Mapping[str, str] = {}
-        """What is looked at on the disk, and then no more."""
+        self._programs: tuple[CommandVariables | None, Mapping[str, str]] = (None, {})
+        """The programs on the disk by the variables for which they were looked at."""
+        self._platform = _platform()
         self._is_answered = threading.Event()
         self._is_answered.set()
 
     def look(self, git_facts: str = "") -> None:
         """Look at the disk, and begin to ask git unless its branch is still that in `git_told`."""
         folder = self._folder
-        if not self._facts_once:
-            self._facts_once = {
-                "platform": _platform(),
-                **(self._programs(folder) if folder else {}),
-            }
         head = find_head(folder) if folder is not None and self._is_trusted() else None
         if folder is None or head is None or head == self._head:
             return
@@ -103,12 +99,14 @@ class Machine(Feature):
 
     def facts(self) -> dict[str, str]:
         """Return what is known by now, by kind. Does not wait."""
-        return {"date": time.strftime("%Y-%m-%d"), **self._facts_once} | (
-            {"git": self._git} if self._git else {}
-        )
+        variables, programs = self._variables(), self._programs
+        if self._folder is not None and programs[0] is not variables:
+            programs = self._programs = (variables, _programs(self._folder, variables))
+        facts = {"date": time.strftime("%Y-%m-%d"), "platform": self._platform, **programs[1]}
+        return facts | ({"git": self._git} if self._git else {})
 
     def _ask_git(self, folder: Path, head: RepositoryHead) -> None:
-        env = {**clean_env_without_git(self._environment), "LC_ALL": "C"}
+        env = {**clean_env_without_git(self._variables().values), "LC_ALL": "C"}
         try:
             answer = self._spawner.run(_STATUS, cwd=folder, timeout_s=_GIT_DEADLINE_S, env=env)
             n_changed = len(answer.stdout.splitlines())
@@ -119,11 +117,13 @@ class Machine(Feature):
             logger.info("git status in %s: %s", folder, exc)
         self._is_answered.set()
 
-    def _programs(self, folder: Path) -> dict[str, str]:
-        path = self._environment.get("PATH")
-        programs = {"shell": "bash", "python": python_row(folder, path)}
-        node = shutil.which("node", path=path)
-        return programs if node is None else {**programs, "node": printable(node)}
+
+def _programs(folder: Path, variables: CommandVariables) -> dict[str, str]:
+    path, origin = variables.values.get("PATH"), variables.origin
+    shell = f"bash; {origin}" if origin else "bash"
+    programs = {"shell": printable(shell), "python": python_row(folder, path)}
+    node = shutil.which("node", path=path)
+    return programs if node is None else {**programs, "node": printable(node)}
 
 
 def python_row(folder: Path, path: str | None) -> str:

@@ -60,6 +60,8 @@ class ServerEnvironment:
 
     An entry is `{"name": "shop", "identity": …}`.
     """
+    own: Callable[[], Mapping[str, str]] = lambda: os.environ
+    """Returns the environment of each, before secrets are removed. May wait."""
     prepare: Prepare | None = None
     """Used if it is not `spawner` that starts each as its settings say."""
 
@@ -96,7 +98,7 @@ class ServerEnvironment:
         spawner, settings = self.prepare(settings) if self.prepare else (self.spawner, settings)
         own = self._all_filled(settings.env)
         argv = [settings.command or "", *map(self._fill_variables, settings.args)]
-        return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
+        return spawner.spawn(argv, cwd=self.cwd, env=clean_env(self.own()) | own, fds=list(fds))
 
     @asynccontextmanager
     async def _dial(

@@ -51,11 +51,11 @@ class OverlayNetwork:
 
     def __init__(
         self,
-        environment: Mapping[str, str],
+        variables: Callable[[], Mapping[str, str]],
         report: Callable[[str, Sequence[OpenPort]], None] = lambda _id, _ports: None,
     ) -> None:
-        """`environment` may name the user's own proxy; `tell` takes a conversation's open ports."""
-        self._proxy = NetworkProxy(self._decide, environment)
+        """`variables` may name the user's own proxy; `report` takes a conversation's open ports."""
+        self._proxy = NetworkProxy(self._decide, variables)
         self._report = report
         self.members: dict[Shells, HostConsent] = {}
         """Those who run commands in the sandbox."""

@@ -63,9 +63,10 @@ class _Request:
 class NetworkProxy:
     """Serves one sandbox."""
 
-    def __init__(self, decide: Decide, environment: Mapping[str, str]) -> None:
+    def __init__(self, decide: Decide, variables: Callable[[], Mapping[str, str]]) -> None:
+        """`variables` returns the environment, which may name a proxy of the user's."""
         self._decide = decide
-        self._environment = environment
+        self._variables = variables
 
     async def serve(self, streams: Streams) -> None:
         """Serve one connection of a program."""
@@ -98,7 +99,7 @@ class NetworkProxy:
 
     def _upstream(self, request: _Request) -> Upstream | None:
         try:
-            return upstream_for(request.host, request.scheme, self._environment)
+            return upstream_for(request.host, request.scheme, self._variables())
         except ValueError as exc:
             raise _Refusal(_GATEWAY, str(exc)) from exc
 

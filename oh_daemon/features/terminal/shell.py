@@ -72,7 +72,7 @@ class Shells:
         self,
         spawner: Spawner,
         folder: Path,
-        env: Mapping[str, str],
+        variables: Callable[[], Mapping[str, str]],
         masker: Masker | None = None,
         *,
         sandbox: ShellSandbox | None = None,
@@ -81,6 +81,7 @@ class Shells:
     ) -> None:
         """In a `sandbox`, shells start inside, and outside only when that is requested.
 
+        `variables` returns the environment before secrets are removed; each start calls it.
         `reader` are the words before a shell that can change nothing. `on_job_end` is called on the
         reader thread of a shell when a command ends that nobody waits for.
         """
@@ -88,7 +89,7 @@ class Shells:
         self._sandbox = sandbox
         self._reader = reader
         self._folder = folder
-        self._env = clean_env(env)
+        self._variables = variables
         self._lock = threading.Lock()
         self._place: ShellPlace | None = None
         self._shells: dict[str, Bash] = {}
@@ -289,7 +290,8 @@ class Shells:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
         is_held = (lambda: sandbox.is_asking) if sandbox else bool
-        shell = Bash(spawner, place.of(name), folder, self._env, screen, is_held)
+        env = clean_env(self._variables())
+        shell = Bash(spawner, place.of(name), folder, env, screen, is_held)
         shell.on_job_end = self._on_job_end
         return shell
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.plain_text import display_escaped
-from oh_daemon.conversations.services import compose
+from oh_daemon.conversations.services import compose, login_shell_of
 from oh_daemon.features.browser.browser import find_programs
 from oh_daemon.features.models.logins import Logins
 from oh_daemon.features.models.models import Models, greet
@@ -26,6 +26,7 @@ from oh_daemon.features.pending_changes.git_repositories import git_dir_of
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.files import find_skills
+from oh_daemon.features.terminal.login_shell import is_from_terminal
 from oh_daemon.frontends.cli.mcp_lines import omission_lines, state_line
 from oh_daemon.frontends.cli.sandbox import level_lines
 from oh_daemon.protocol.errors import DaemonError, ToolError
@@ -59,6 +60,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is not tested; only Linux is"
     yield _shell(folder)
+    yield login_shell_line(os.environ, Path.home())
     yield from level_lines(folder)
     git = shutil.which("git")
     consequence = "searches do not skip ignored files, and changes by commands cannot be undone"
@@ -82,6 +84,24 @@ def _shell(folder: Path) -> tuple[str, str]:
         except DaemonError as exc:
             return "✗", f"no command can be run: {exc.message}"
     return "✓", f"commands run: {result.stdout.decode(errors='replace').splitlines()[0]}"
+
+
+def login_shell_line(environment: Mapping[str, str], home: Path) -> tuple[str, str]:
+    """Run the start-up files of the login shell, also where a terminal has run them."""
+    places = Places(environment)
+    if not SettingsSources(environment, places.settings_file).merged().settings.login_shell:
+        return "✓", "environment: the daemon's own, since the setting `loginShell` is off"
+    with closing(Spawner()) as spawner:
+        shell = login_shell_of(places, environment, spawner, home)
+        start_s = time.monotonic()
+        outcome = shell.run_again()
+        seconds = time.monotonic() - start_s
+    if not outcome.is_complete:
+        return "!", f"environment: {outcome.text}; an editor started from a desktop needs them"
+    difference = outcome.text or f"that of {shell.name}'s start-up files"
+    if is_from_terminal(environment):
+        difference = f"this terminal's; an editor started from a desktop gets {difference}"
+    return "✓", f"environment: {difference} ({seconds:.1f} s)"
 
 
 def _lock(folder: Path) -> Iterator[tuple[str, str]]:

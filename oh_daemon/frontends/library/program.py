@@ -23,6 +23,7 @@ from oh_daemon.features.mcp.connections import ServerEnvironment
 from oh_daemon.features.mcp.offer import tool_name
 from oh_daemon.features.mcp.servers import ServerPool
 from oh_daemon.features.models.models import Models
+from oh_daemon.features.terminal.login_shell import CommandEnvironment
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.frontends.library.library_agent import LLM, Agent, Tool
 from oh_daemon.frontends.library.workspace import CommandResult, Workspace, WorkspaceSandbox, run_in
@@ -116,6 +117,7 @@ def context_of(
         masker=masker,
         mcp=_servers_of(agent, surroundings, folders),
         environment=environment,
+        commands=CommandEnvironment(environment),
         sandboxes=Sandboxes(
             spawner, Path.home(), environment, hosts=lambda: settings.sandbox_reads
         ),

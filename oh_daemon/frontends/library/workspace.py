@@ -60,7 +60,7 @@ class Workspace:
         self.environment = dict(os.environ if environment is None else environment)
         self.secrets = dict(secrets or {})
         self._spawner = Spawner()
-        self._shells = Shells(self._spawner, self.path, self.environment)
+        self._shells = Shells(self._spawner, self.path, lambda: self.environment)
 
     @staticmethod
     def remote(target: str, folder: str | Path = "", *, program: str = "") -> RemoteWorkspace:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.features.instructions.machine import Machine
+from oh_daemon.system.environment import CommandVariables
 from oh_daemon.system.spawner import Spawner
 
 WITHIN_S = 90
@@ -28,7 +29,8 @@ def git(place: Path, *words: str) -> None:
 
 def facts(folder: Path, *, is_trusted: bool = True, **variables: str) -> dict[str, str]:
     spawner = Spawner()
-    machine = Machine(folder, {**os.environ, **variables}, spawner, lambda: is_trusted)
+    environment = CommandVariables({**os.environ, **variables})
+    machine = Machine(folder, lambda: environment, spawner, lambda: is_trusted)
     machine.look()
     machine.wait(WITHIN_S)
     spawner.close()

@@ -49,7 +49,7 @@ class Sandbox:
             each.getsockname()[1] for each in (upstream_socket, own_socket)
         )
         variables = {"http_proxy": f"http://127.0.0.1:{self.allowed_port}"}
-        proxy = NetworkProxy(decide, variables if self.is_through_proxy else {})
+        proxy = NetworkProxy(decide, lambda: variables if self.is_through_proxy else {})
         listeners = ListenerConnections(keep), ListenerConnections(serve)
         await listeners[0].start(upstream_socket)
         await listeners[1].start(own_socket)

@@ -120,7 +120,7 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     spawner = Spawner()
     (tmp_path / "world").mkdir()
-    shells = Shells(spawner, tmp_path, os.environ | {"HOME": str(tmp_path)})
+    shells = Shells(spawner, tmp_path, lambda: os.environ | {"HOME": str(tmp_path)})
     yield World(tmp_path / "world", shells)
     shells.close()
     spawner.close()

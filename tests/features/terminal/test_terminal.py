@@ -33,7 +33,7 @@ Run = Callable[..., CommandOutcome]
 def shells(tmp_path: Path) -> Iterator[Shells]:
     spawner = Spawner()
     view = view_of(spawner, tmp_path)
-    shells = Shells(spawner, tmp_path, os.environ, sandbox=view)
+    shells = Shells(spawner, tmp_path, lambda: os.environ, sandbox=view)
     yield shells
     shells.close()
     if view is not None:
@@ -528,7 +528,7 @@ def test_shells_leave_no_descriptors_files_or_threads(tmp_path: Path) -> None:
     threads, n_files = set(threading.enumerate()), n_open_files()
     spawner = Spawner()
     for _ in range(3):
-        shells = Shells(spawner, tmp_path, os.environ)
+        shells = Shells(spawner, tmp_path, lambda: os.environ)
         outcome = shells.open().run('echo "$BASH_SOURCE"', timeout_s=60, cancel=CancelToken())
         shells.open().run("exit", timeout_s=60, cancel=CancelToken())
         shells.open().run("echo again", timeout_s=60, cancel=CancelToken())
@@ -546,7 +546,7 @@ def test_shells_leave_no_files_when_the_daemon_is_killed(tmp_path: Path) -> None
         "from oh_daemon.common.cancel import CancelToken\n"
         "from oh_daemon.features.terminal.shell import Shells\n"
         "from oh_daemon.system.spawner import Spawner\n"
-        "shell = Shells(Spawner(), Path.cwd(), os.environ).open()\n"
+        "shell = Shells(Spawner(), Path.cwd(), lambda: os.environ).open()\n"
         "outcome = shell.run('echo \"$BASH_SOURCE\"', timeout_s=60, cancel=CancelToken())\n"
         "print(outcome.output.head.strip(), flush=True)\n"
         "sys.stdin.read()\n"
@@ -582,7 +582,7 @@ assert os.getpgid(bystander.pid) == os.getpgid(1) == 0
 # It sleeps in a poll, as an editor with a raw terminal does that waits for keys.
 threading.Thread(target=__import__("select").poll().poll, daemon=True).start()
 spawner, cancel = Spawner(), CancelToken()
-shells = Shells(spawner, Path.cwd(), os.environ)
+shells = Shells(spawner, Path.cwd(), lambda: os.environ)
 # The leader of a session that gives its terminal away leaves it without a foreground group.
 leave = (
     "import fcntl, signal, termios, time; signal.signal(signal.SIGHUP, signal.SIG_IGN);"

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -24,6 +25,7 @@ from starts import SCRIPT
 from world import World
 
 from oh_daemon.features.settings.places import Places
+from oh_daemon.frontends.cli.doctor import login_shell_line
 from oh_daemon.storage.user_state import UserState
 
 Json = dict[str, Any]
@@ -829,6 +831,7 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     outcome = run(world, "doctor")
     assert outcome.code == 0
     assert "✓ commands run: GNU bash" in outcome.out
+    assert "✓ environment: this terminal's; an editor started from a desktop gets" in outcome.out
     assert f"✓ logs can be written in {world.project}" in outcome.out
     assert "✓ model: openai/fake; --try-model sends it a short request\n" in outcome.out
     assert sorted(world.project.rglob("*")) == before
@@ -842,6 +845,31 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     world.variables["OH_DAEMON_MODEL"] = "nosuch"
     wrong = run(world, "doctor")
     assert (wrong.code, "✗ model nosuch: the model name 'nosuch'" in wrong.out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("start_up", "settings", "level", "line"),
+    [
+        ("PATH=$OWN_PATH; export COLOR=blue", {}, "0", "COLOR from bash's start-up files ("),
+        (
+            "PATH=$OWN_PATH",
+            {},
+            "1",
+            "this terminal's; an editor started from a desktop gets that of bash's",
+        ),
+        ("exit 3", {}, "1", "bash's start-up files could not be read: something in them ended it;"),
+        ("exit 3", {"loginShell": False}, "0", "the daemon's own, since the setting `loginShell`"),
+    ],
+)
+def test_doctor_shows_what_the_login_shell_changes(
+    tmp_path: Path, start_up: str, settings: Json, level: str, line: str
+) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    (tmp_path / ".bashrc").write_text(start_up)
+    own = {**os.environ, "HOME": str(tmp_path), "OH_DAEMON_HOME": str(tmp_path)}
+    own |= {"SHLVL": level, "SHELL": shutil.which("bash") or "", "OWN_PATH": own["PATH"]}
+    mark, text = login_shell_line(own, tmp_path)
+    assert (mark == "!", text.startswith(f"environment: {line}")) == ("ended" in line, True), text
 
 
 def test_run_and_doctor_show_mcp_servers_with_tools_and_omissions(world: World) -> None:
