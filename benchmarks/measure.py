@@ -70,7 +70,9 @@ class Bench:
 
 
 @contextmanager
-def bench(script: Script = (), *, isolated: bool = False, **settings: Any) -> Generator[Bench]:
+def bench(
+    script: Script = (), *, isolated: bool = False, features: Json | None = None, **settings: Any
+) -> Generator[Bench]:
     """Yield a bench; with `isolated`, the model runs in its own process and `llm` sees no request.
 
     Without `isolated`, client and model share this process, and their work is part of the
@@ -84,7 +86,7 @@ def bench(script: Script = (), *, isolated: bool = False, **settings: Any) -> Ge
         project, home = Path(folder, "project"), Path(folder, "home")
         project.mkdir()
         home.mkdir()
-        with daemon(project, home, url, **settings) as client:
+        with daemon(project, home, url, features, **settings) as client:
             yield Bench(project, llm, client)
 
 
@@ -106,7 +108,9 @@ def model_apart(script: Script) -> Generator[str]:
 
 
 @contextmanager
-def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[RawClient]:
+def daemon(
+    project: Path, home: Path, url: str, features: Json | None = None, **settings: Any
+) -> Generator[RawClient]:
     """Yield the client of an initialized daemon that trusts the project."""
     env = {
         "OH_DAEMON_HOME": str(home),
@@ -118,7 +122,7 @@ def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[Ra
     argv = (PYTHON, "-m", "oh_daemon", "--stdio")
     with RawClient.start(argv, project, env) as client:
         trust = [{"folder": project.as_uri(), "trusted": True}]
-        features = {"approvalRequests": True}
+        features = {"approvalRequests": True, **(features or {})}
         client.initialize([project], features=features, trust=trust, settings=settings)
         yield client
 

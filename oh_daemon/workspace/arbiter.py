@@ -13,6 +13,7 @@ from typing import Literal
 from oh_daemon.kernel.editor_ports import OpenDocument, TextEdit
 from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import FileText, sha256_of
+from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.text_changes import with_newlines
 
 Source = Literal["buffer", "disk"]
@@ -119,6 +120,8 @@ class PlannedEdit:
     """None means no file, also in `after`."""
     after: str | None
     edits: tuple[TextEdit, ...]
+    diff: TextDiff
+    """The lines that change."""
     route: Route
     note: str | None = None
     form: FileForm | None = None
@@ -147,6 +150,8 @@ class EditDone:
 def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
     if text is None:
         return None
+    if isinstance(text, FileText) and text.is_plain:
+        return text.sha256
     return sha256_of(with_newlines(text if isinstance(text, str) else text.text))
 
 

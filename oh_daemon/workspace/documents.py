@@ -45,10 +45,11 @@ from oh_daemon.workspace.paths import Folders, printable, real_path
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
+    LocatedEdits,
     Remove,
     Replace,
     Undo,
-    apply_edits,
+    diff_of,
     difference,
     locate_edits,
     looks_applied,
@@ -243,7 +244,7 @@ class Documents:
         return error
 
     def _plan_edit(
-        self, state: EffectiveDocument, find: Callable[[str], tuple[TextEdit, ...]]
+        self, state: EffectiveDocument, find: Callable[[str], LocatedEdits]
     ) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
@@ -258,11 +259,17 @@ class Documents:
             why = "the user has unsaved changes in an editor that takes no edits; ask to save"
             raise self._stale_error(state, why)
         before = file.text if route == "disk" and file is not None else state.text or ""
-        edits = find(before)
-        after = apply_edits(before, edits)
+        located = find(before)
         saves = route == "editor" and editor is not None and editor.saves_with_edits
         return PlannedEdit(
-            state, before, after, edits, route, state.source.note, saves_unsaved_text=saves
+            state,
+            before,
+            located.after,
+            located.edits,
+            located.diff,
+            route,
+            state.source.note,
+            saves_unsaved_text=saves,
         )
 
     def _planned_removal(self, state: EffectiveDocument, change: Remove) -> PlannedEdit:
@@ -274,7 +281,8 @@ class Documents:
             raise self._stale_error(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
             raise EditRejectedError(f"{name!r} is read-only; only the user can unlock it")
-        return PlannedEdit(state, state.file.text, None, (), "disk", state.source.note)
+        text = state.file.text
+        return PlannedEdit(state, text, None, (), diff_of(text, None), "disk", state.source.note)
 
     def _planned_creation(self, state: EffectiveDocument, change: Create) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor
@@ -283,13 +291,14 @@ class Documents:
         is_there = document is not None and document.text.strip() and not is_shown
         if state.file is not None or is_there:
             raise EditRejectedError(f"{name!r} exists already; view it and change it with replace")
-        text = change.text
+        text, diff = change.text, diff_of(None, change.text)
         if document is None or editor is None or is_shown:
-            return PlannedEdit(state, None, text, (), "disk", form=change.form)
+            return PlannedEdit(state, None, text, (), diff, "disk", form=change.form)
         if not editor.can_apply:
             raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
         route: Route = "editorAndSave" if editor.can_save else "editor"
-        return PlannedEdit(state, None, text, (TextEdit(0, len(document.text), text),), route)
+        edit = TextEdit(0, len(document.text), text)
+        return PlannedEdit(state, None, text, (edit,), diff, route)
 
     def _planned_undo(self, state: EffectiveDocument) -> PlannedEdit:
         last = self.history.last(state.path)
@@ -317,7 +326,7 @@ class Documents:
             return plan
         if plan.state.is_unsaved:
             raise self._stale_error(plan.state, "it changed since it was created")
-        return replace(plan, after=None, route="disk")
+        return replace(plan, after=None, diff=diff_of(plan.before, None), route="disk")
 
     def _write(self, plan: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
         """Write the edit; returns None, with nothing written, when the text changed meanwhile."""
@@ -326,7 +335,7 @@ class Documents:
             return self._write_through_editor(plan, label, cancel)
         is_plain = file is None and plan.form is None
         if is_plain and self.files.is_created_by(self._editor, path, after or "", cancel):
-            return self._edit_result(path, None, after, "editor")
+            return self._edit_result(plan, after, "editor")
         try:
             if file is None:
                 form = plan.form or FileForm()
@@ -338,7 +347,7 @@ class Documents:
                 self.files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
-        return self._edit_result(path, plan.before, after, "disk", plan.note, file)
+        return self._edit_result(plan, after, "disk", plan.note)
 
     def _write_through_editor(
         self, plan: PlannedEdit, label: str, cancel: CancelToken
@@ -382,7 +391,7 @@ class Documents:
             return None
         unverified = UNVERIFIED if is_unverified else None
         note = "\n".join(filter(None, (plan.note, unverified, difference(after, text, path.name))))
-        return self._edit_result(path, plan.before, text, "editor", note or None)
+        return self._edit_result(plan, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """Wait until we hear of what a formatter did on save, which is on disk before that."""
@@ -394,13 +403,12 @@ class Documents:
 
     def _edit_result(
         self,
-        path: Path,
-        before: str | None,
+        plan: PlannedEdit,
         after: str | None,
         route: Literal["editor", "disk"],
         note: str | None = None,
-        file: FileText | None = None,
     ) -> EditDone:
+        path, before = plan.state.path, plan.before
         # Set before the next look, or an editor that has not reloaded yet would count as edited.
         document, sighting = self.document(path), self._sightings.get(path)
         disk = after if route == "disk" else self._file(path, document)
@@ -417,7 +425,9 @@ class Documents:
         is_unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
         if is_unsaved and not self.commands_see_buffers:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
+        form = plan.state.file.form if plan.state.file and route == "disk" else None
+        diff = plan.diff if after == plan.after else None
         change = self.history.record(
-            path, before, after, is_unsaved=is_unsaved, form=file and file.form
+            path, before, after, is_unsaved=is_unsaved, form=form, diff=diff
         )
         return EditDone(change, route, note)

@@ -14,12 +14,12 @@ from oh_daemon.protocol.errors import StorageError, ToolError, UserError
 from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.hunks import Rewrite
+from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.text_changes import (
     Create,
-    apply_edits,
+    diff_of,
     locate_edits,
-    unified_diff,
     with_newlines,
 )
 
@@ -43,16 +43,20 @@ class EditHistory:
         """
         self._listeners.append(on_change)
 
-    def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
-        """Return the change from one text to another without storing it; None means no file."""
-        name = self._folders.name(path)
-        patch, n_added, n_removed = unified_diff(before or "", after or "", name)
+    def describe(
+        self, path: Path, before: str | None, after: str | None, diff: TextDiff | None = None
+    ) -> FileChange:
+        """Return the change from one text to another without storing it; None means no file.
+
+        `diff` is that of the two texts; it is made if it is not known yet.
+        """
+        diff = diff or diff_of(before, after)
         return FileChange(
             uri=uri_from_path(self._folders.as_opened(path)),
             op="add" if before is None else "delete" if after is None else "modify",
-            added=n_added,
-            removed=n_removed,
-            patch=patch,
+            added=diff.added,
+            removed=diff.removed,
+            patch=diff.patch(self._folders.name(path)),
             sha256_before=None if before is None else sha256_of(before),
             sha256_after=None if after is None else sha256_of(after),
         )
@@ -65,10 +69,11 @@ class EditHistory:
         *,
         is_unsaved: bool,
         form: FileForm | None = None,
+        diff: TextDiff | None = None,
     ) -> FileChange:
         """Record a change that was made, and keep both texts; `form` is that of the old file."""
         update = {"unsaved": is_unsaved or None, "form": form if after is None else None}
-        change = self.describe(path, before, after).model_copy(update=update)
+        change = self.describe(path, before, after, diff).model_copy(update=update)
         self.put(before)
         self.put(after)
         self._remember_at(path, change)
@@ -127,8 +132,9 @@ class EditHistory:
         if last is None or last.op != "delete":
             return Create(text)
         before = self.text(last.sha256_before)
-        edits = locate_edits(before, lambda plain: [TextEdit(0, len(plain), with_newlines(text))])
-        return Create(apply_edits(before, edits), last.form)
+        target = with_newlines(text)
+        located = locate_edits(before, lambda plain: [TextEdit(0, len(plain), target)])
+        return Create(located.after, last.form)
 
     def way_back(self, path: Path, now: str | None, target: str | None) -> Create | Rewrite:
         """Return the change from `now` to `setting`, both with LF line ends; None means no file."""

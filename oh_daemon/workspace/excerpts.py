@@ -25,14 +25,20 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def cap_text(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
-    """Cut the text to `limit_bytes` of UTF-8 at a line end, with a last line that says so."""
+def cap_text(
+    text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES, size: str | None = None
+) -> str:
+    """Cut the text to `limit_bytes` of UTF-8 at a line end, with a last line that says so.
+
+    `size` describes the whole, where this text is not all of it.
+    """
     raw = text.encode("utf-8", "replace")
     if len(raw) <= limit_bytes:
         return text
     head = raw[: limit_bytes - 100].decode("utf-8", "ignore")
     head = head[: head.rfind("\n") + 1] or head
-    return f"{head.rstrip()}\n[{what} is cut here: {len(raw) - len(head.encode()):,} bytes more]\n"
+    size = size or f"{len(raw) - len(head.encode()):,} bytes more"
+    return f"{head.rstrip()}\n[{what} is cut here: {size}]\n"
 
 
 def around(text: str, line: int) -> str:

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Generator
@@ -99,12 +98,19 @@ class FileText:
         return not self.bom and self.encoding != "utf-8"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its bytes are its text with LF line ends in UTF-8."""
+        return self.encoding == "utf-8" and not self.bom and "\r" not in self.text
+
+    @property
     def form(self) -> FileForm:
         return FileForm(encoding=self.encoding, bom=bool(self.bom), mode=self.mode)
 
     @property
     def has_mixed_line_ends(self) -> bool:
-        return len(set(re.findall(r"\r\n|\n|\r", self.text))) > 1
+        n_pairs = self.text.count("\r\n")
+        n_others = self.text.count("\n") - n_pairs, self.text.count("\r") - n_pairs
+        return sum(map(bool, (n_pairs, *n_others))) > 1
 
 
 def encoded_like(text: str, file: FileText | None) -> bytes:

@@ -6,28 +6,18 @@ the same lines, the user's stay.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.branches import ReviewParams
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.protocol.items import Hunk
+from oh_daemon.workspace.line_diff import TextDiff, line_edits
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.text_changes import Change, Insert, Replace, apply_edits, line_hunks, lines
-
-
-def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
-    """Return the hunks that differ, as the client names them, each with its edit of `old`."""
-    hunks: dict[Hunk, TextEdit] = {}
-    moved_by = 0
-    for edit in line_hunks(old, 0, new):
-        start, n_old = old.count("\n", 0, edit.start), len(lines(old[edit.start : edit.end]))
-        n_new = len(lines(edit.text))
-        hunk = Hunk(old_start=start, old_lines=n_old, new_start=start + moved_by, new_lines=n_new)
-        hunks[hunk] = edit
-        moved_by += n_new - n_old
-    return hunks
+from oh_daemon.workspace.text_changes import Change, Insert, Replace, apply_edits
 
 
 def choose_hunks(
@@ -54,38 +44,31 @@ def choose_hunks(
 
 def merge_texts(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
     """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
-    their_edits = list(line_hunks(origin, 0, other_text))
-    our_edits = [edit for edit in line_hunks(origin, 0, own_text) if edit not in their_edits]
+    their_edits = list(line_edits(origin, other_text))
+    same_edits = set(their_edits)
+    our_edits = [edit for edit in line_edits(origin, own_text) if edit not in same_edits]
     fitting = _without_overlap(our_edits, their_edits)
     return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
 
 
 def force_merge(origin: str, own_text: str, other_text: str) -> str:
     """Merge as `merge_texts` does, but where both changed the same lines, ours win."""
-    our_edits, their_edits = (
-        [*line_hunks(origin, 0, own_text)],
-        [*line_hunks(origin, 0, other_text)],
-    )
+    our_edits, their_edits = [*line_edits(origin, own_text)], [*line_edits(origin, other_text)]
     return _both(origin, our_edits, _without_overlap(their_edits, our_edits))
 
 
 def _without_overlap(some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> list[TextEdit]:
-    """Return those edits that touch no lines of the others."""
-    return [
-        edit
-        for edit in some
-        if not any(
-            edit.start <= other_edit.end and other_edit.start <= edit.end
-            for other_edit in other_edits
-        )
-    ]
+    """Return those edits that touch no lines of the others; both ascend and are never adjacent."""
+    ends = [edit.end for edit in other_edits]
+    nexts = ((edit, bisect_left(ends, edit.start)) for edit in some)
+    return [edit for edit, n in nexts if n == len(ends) or other_edits[n].start > edit.end]
 
 
 def _both(origin: str, some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> str:
     return apply_edits(origin, sorted([*some, *other_edits], key=lambda edit: edit.start))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rewrite:
     """Turn the text `before` into `after`, keeping what others changed since; LF line ends."""
 
@@ -93,13 +76,17 @@ class Rewrite:
     after: str | None
     """None means no file."""
 
-    def edits(self, plain: str) -> list[TextEdit]:
-        target, n_lost = self.after or "", 0
-        if plain != self.before:
-            target, n_lost = merge_texts(self.before, target, plain)
+    @cached_property
+    def diff(self) -> TextDiff:
+        return TextDiff.between(self.before, self.after or "")
+
+    def edits(self, plain: str) -> Sequence[TextEdit]:
+        if plain == self.before:
+            return self.diff.edits
+        target, n_lost = merge_texts(self.before, self.after or "", plain)
         if n_lost or (self.after is None and target):
             raise EditRejectedError("the same lines were changed since; nothing was done")
-        return [TextEdit(0, len(plain), target)]
+        return [*line_edits(plain, target)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +107,7 @@ class PartialChange:
         return 1 if isinstance(self.change, Rewrite) else self.change.place(plain)
 
     def edits(self, plain: str) -> list[TextEdit]:
-        hunks = hunks_of(plain, apply_edits(plain, self.change.edits(plain)))
+        hunks = TextDiff.of_edits(plain, self.change.edits(plain)).hunks
         if not hunks.keys() >= set(self.hunks):
             raise StaleDocumentError("the text changed since the user chose from this edit")
         return [edit for hunk, edit in hunks.items() if hunk in self.hunks]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from oh_daemon.kernel.editor_ports import TextEdit
@@ -178,7 +179,8 @@ def _place(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
     if not hunk.old:
         return _place_of_insertion(hunk, lines, floor)
     n = len(hunk.old)
-    places = [i for i in range(len(lines) - n + 1) if tuple(lines[i : i + n]) == hunk.old]
+    starts = _numbers_of(hunk.old[0], lines)
+    places = [i for i in starts if tuple(lines[i : i + n]) == hunk.old]
     if hunk.at_end:
         places = [place for place in places if place + n == len(lines)]
     if not places:
@@ -197,6 +199,15 @@ def _place(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
         f"its lines are there {len(places)} times ({_line_names(places)}); give more lines around"
         " the place you mean, or name a line above it after '@@'"
     )
+
+
+def _numbers_of(line: str, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the lines that are the same, from 0."""
+    number = -1
+    with suppress(ValueError):
+        while True:
+            number = lines.index(line, number + 1)
+            yield number
 
 
 def _place_of_insertion(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
@@ -243,15 +254,16 @@ def _line_names(places: Sequence[int]) -> str:
 
 def _edit(hunk: PatchHunk, start: int, plain: str, lines: Sequence[str]) -> TextEdit:
     """Return the edit of the lines that change; a last line without a newline stays without."""
-    offsets = [0, *accumulate(len(line) + 1 for line in lines)]
     same = enumerate(zip(hunk.old, hunk.new, strict=False))
     n = next((n for n, (old, new) in same if old != new), min(len(hunk.old), len(hunk.new)))
     end = start + len(hunk.old)
-    first, last = (min(offsets[line], len(plain)) for line in (start + n, end))
+    place = sum(map(len, islice(lines, start + n))) + start + n
+    size = sum(len(line) + 1 for line in lines[start + n : end])
+    first, last = (min(offset, len(plain)) for offset in (place, place + size))
     new = "".join(f"{line}\n" for line in hunk.new[n:])
     if end == len(lines) and plain and not plain.endswith("\n"):
         if not new:
-            first = min(first, max(offsets[start + n] - 1, 0))
+            first = min(first, max(place - 1, 0))
         elif start + n == end:
             new = f"\n{new}"
         new = new.removesuffix("\n")

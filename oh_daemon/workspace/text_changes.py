@@ -7,18 +7,17 @@ that the text has. Invariant: only the changed characters are touched. Writing i
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.errors import EditRejectedError, ToolError
 from oh_daemon.protocol.items import FileForm
-from oh_daemon.workspace.excerpts import cap_text, covers_a_line, line_of, nearest, place_of
-from oh_daemon.workspace.paths import printable
+from oh_daemon.workspace.excerpts import covers_a_line, line_of, nearest, place_of
+from oh_daemon.workspace.line_diff import TextDiff, line_edits, n_common, n_common_end
 
 _MAX_DIFFERENCE_BYTES = 4096
 _MAX_LINES_NAMED = 20
@@ -131,10 +130,10 @@ class Undo:
 Change = Replace | Insert | Create | Remove | Undo
 
 
-def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
+def restoring(text: str, *, before: str, after: str) -> LocatedEdits:
     """Return edits back to `before`. Raises `EditRejectedError` when `text` is not `after`."""
     if text == after:
-        return tuple(line_hunks(text, 0, before))
+        return LocatedEdits(tuple(line_edits(text, before)), before, diff_of(text, before))
     if with_newlines(text) != with_newlines(after):
         raise EditRejectedError(
             "the text changed since that edit, and undo would lose the change; view it and"
@@ -168,34 +167,17 @@ def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool
     return to_after < to_before or (was_saved and to_after == to_before)
 
 
-def unified_diff(before: str, after: str, name: str) -> tuple[str, int, int]:
-    """Return a diff to show (escaped and capped), and how many lines were added and removed."""
-    old, new = (lines(with_newlines(text)) for text in (before, after))
-    diff = list(difflib.unified_diff(old, new))[2:] if old and new else _whole_diff(old, new)
-    n_added = sum(line.startswith("+") for line in diff)
-    n_removed = sum(line.startswith("-") for line in diff)
-    body = "".join(escape_text(line) if line.endswith("\n") else _open_ended(line) for line in diff)
-    header = f"--- a/{printable(name)}\n+++ b/{printable(name)}\n" if diff else ""
-    return cap_text(header + body, "the diff"), n_added, n_removed
-
-
-def _whole_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return what `difflib.unified_diff` returns where one has no line, without comparing."""
-    if not (old or new):
-        return []
-    removed, added = ((f"1,{len(x)}" if len(x) > 1 else "1") if x else "0,0" for x in (old, new))
-    lines = ("-" + line for line in old), ("+" + line for line in new)
-    return [f"@@ -{removed} +{added} @@\n", *chain(*lines)]
+def diff_of(before: str | None, after: str | None) -> TextDiff:
+    """Compare two texts by their LF forms; None is as empty."""
+    return TextDiff.between(with_newlines(before or ""), with_newlines(after or ""))
 
 
 def difference(expected: str, text: str, name: str) -> str | None:
     """Describe to the model how `text` differs from the one that its edit should have made."""
     if with_newlines(text) == with_newlines(expected):
         return None
-    patch, _, _ = unified_diff(expected, text, name)
-    return "A formatter or the user changed the text after your edit:\n" + cap_text(
-        patch, "the difference", _MAX_DIFFERENCE_BYTES
-    )
+    patch = diff_of(expected, text).patch(name, _MAX_DIFFERENCE_BYTES)
+    return f"A formatter or the user changed the text after your edit:\n{patch}"
 
 
 def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
@@ -204,7 +186,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
         raise ToolError("old_text is empty; use insert to add text, or create for a new file")
     if old == new:
         raise ToolError("old_text and new_text are the same; nothing would change")
-    starts = [match.start() for match in re.finditer(re.escape(old), plain)]
+    starts = [*places_of(plain, old)]
     if not starts:
         raise ToolError(f"old_text is not in the file. {nearest(plain, old)}")
     if len(starts) > 1 and not replacement.every:
@@ -217,50 +199,53 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
     return [TextEdit(start, start + len(old), new) for start in starts]
 
 
-def locate_edits(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
+@dataclass(frozen=True, slots=True)
+class LocatedEdits:
+    """Minimal edits of a text with its own line ends, and the lines that they change."""
+
+    edits: tuple[TextEdit, ...]
+    after: str
+    diff: TextDiff
+
+
+def places_of(text: str, part: str) -> Iterator[int]:
+    """Yield where the part begins, without overlaps; much faster than a pattern."""
+    place = text.find(part)
+    while place >= 0:
+        yield place
+        place = text.find(part, place + len(part))
+
+
+def locate_edits(text: str, find: FindEdits) -> LocatedEdits:
     """Return minimal edits of `text`, equivalent to those that `find` returns for its LF form."""
     plain = with_newlines(text)
     edits = find(plain)
-    offsets = [match.start() - n for n, match in enumerate(re.finditer("\r\n", text))]
+    offsets = [start - n for n, start in enumerate(places_of(text, "\r\n"))]
     located_edits: list[TextEdit] = []
     for edit in edits:
-        for hunk in line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
-            part = _trim_edit(plain, hunk)
+        for hunk in line_edits(plain[edit.start : edit.end], edit.text):
+            part = _trim_edit(plain, edit.start, hunk)
             start = part.start + bisect_left(offsets, part.start)
             end = part.end + bisect_left(offsets, part.end)
             located_edits.append(
                 TextEdit(start, end, part.text.replace("\n", _eol_at(text, start)))
             )
-    if with_newlines(apply_edits(text, located_edits)) != apply_edits(plain, edits):
+    after = apply_edits(text, located_edits)
+    if "\r" in after and with_newlines(after) != apply_edits(plain, edits):
         raise EditRejectedError(
             "a lone CR and a LF would become one line end; unify the line ends of this file first"
         )
-    return tuple(located_edits)
+    return LocatedEdits(tuple(located_edits), after, TextDiff.of_edits(plain, edits))
 
 
-def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
-    """Yield edits for the lines that differ between `old`, which starts at `offset`, and `new`."""
-    old_lines, new_lines = lines(old), lines(new)
-    matcher = difflib.SequenceMatcher(None, old_lines, new_lines)
-    ends = [*accumulate(map(len, old_lines), initial=offset)]
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag != "equal":
-            yield TextEdit(ends[i1], ends[i2], "".join(new_lines[j1:j2]))
-
-
-def _trim_edit(plain: str, edit: TextEdit) -> TextEdit:
-    """Return the same edit without the characters at its ends that do not change."""
-    old, new = plain[edit.start : edit.end], edit.text
-    n_head = _n_common(old, new)
+def _trim_edit(plain: str, offset: int, edit: TextEdit) -> TextEdit:
+    """Return the same edit, moved by `offset`, without the characters that do not change."""
+    start, end = offset + edit.start, offset + edit.end
+    old, new = plain[start:end], edit.text
+    n_head = n_common(old, new)
     old, new = old[n_head:], new[n_head:]
-    n_tail = _n_common(old[::-1], new[::-1])
-    return TextEdit(edit.start + n_head, edit.end - n_tail, new[: len(new) - n_tail])
-
-
-def _n_common(one: str, two: str) -> int:
-    """Return how many characters two texts have in common at their start."""
-    pairs = enumerate(zip(one, two, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(two)))
+    n_tail = n_common_end(old, new)
+    return TextEdit(start + n_head, end - n_tail, new[: len(new) - n_tail])
 
 
 def _eol_at(text: str, offset: int) -> str:
@@ -271,21 +256,9 @@ def _eol_at(text: str, offset: int) -> str:
 
 def _distance(first: str, second: str) -> int:
     """Return by how many lines two texts differ, ignoring white space."""
-    one, two = (["".join(line.split()) for line in text.splitlines()] for text in (first, second))
-    matcher = difflib.SequenceMatcher(None, one, two)
-    return len(one) + len(two) - 2 * sum(block.size for block in matcher.get_matching_blocks())
-
-
-def lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _open_ended(line: str) -> str:
-    return f"{escape_text(line)}\n\\ No newline at end of file\n"
-
-
-def escape_text(text: str) -> str:
-    """Return a file's text as `summary` does, but keep white space that is usual in files."""
-    if text.isascii() and text.rstrip("\n").isprintable():
-        return text
-    return printable(text, allowed="\n\t\u00a0\u3000")
+    one, two = (
+        "".join("".join(line.split()) + "\n" for line in text.splitlines())
+        for text in (first, second)
+    )
+    diff = TextDiff.between(one, two)
+    return diff.added + diff.removed

@@ -141,7 +141,7 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
     if file is None or file.encoding != encoding or file.bom != bom:
         return
     try:
-        edits = locate_edits(file.text, Replace((Replacement("§§", new),)).edits)
+        edits = locate_edits(file.text, Replace((Replacement("§§", new),)).edits).edits
     except EditRejectedError:  # The edit would join a lone CR and a LF.
         return
     data = file.encode(apply_edits(file.text, edits))

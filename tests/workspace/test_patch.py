@@ -9,7 +9,7 @@ import pytest
 
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.workspace.patch import Hunks, PatchHunk, parse_patch
-from oh_daemon.workspace.text_changes import apply_edits, locate_edits
+from oh_daemon.workspace.text_changes import locate_edits
 
 TEXT = """class A:
     def run(self):
@@ -30,7 +30,7 @@ def patch(*lines: str) -> str:
 
 def update(text: str, *lines: str) -> str:
     [section] = parse_patch(patch("*** Update File: a.py", *lines))
-    return apply_edits(text, locate_edits(text, section.hunks.edits))
+    return locate_edits(text, section.hunks.edits).after
 
 
 def test_each_section_says_what_becomes_of_its_file() -> None:
@@ -203,7 +203,7 @@ def test_garbage_is_refused_or_changes_only_what_it_names() -> None:
         text = patch(*lines) if chance.random() < 0.9 else "\n".join(lines)
         try:
             for section in parse_patch(text):
-                new_text = apply_edits(TEXT, locate_edits(TEXT, section.hunks.edits))
+                new_text = locate_edits(TEXT, section.hunks.edits).after
                 before = Counter[str](TEXT.splitlines())
                 after = Counter[str](new_text.splitlines())
                 assert {f"-{line}" for line in before - after} <= set(lines)

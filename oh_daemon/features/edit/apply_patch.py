@@ -19,7 +19,7 @@ from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.patch import Section, parse_patch
 from oh_daemon.workspace.paths import printable
-from oh_daemon.workspace.text_changes import Create, Remove, apply_edits, locate_edits
+from oh_daemon.workspace.text_changes import Create, Remove, locate_edits
 
 NAME = "apply_patch"
 _MAX_FILES = 100
@@ -107,7 +107,7 @@ class PatchTool:
         removal = self._changes.step(section.path, Remove(text))
         if section.move_to is None or document.file is None:
             return [removal]
-        after = apply_edits(text, locate_edits(text, section.hunks.edits))
+        after = locate_edits(text, section.hunks.edits).after
         target_step = self._changes.step(section.move_to, Create(after, document.file.form))
         move = Move(self._folders.name(removal.path), self._folders.name(target_step.path), text)
         return [replace(target_step, move=move), replace(removal, move=move)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -22,14 +23,17 @@ from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted, hunks_of
+from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted
 from oh_daemon.workspace.joint_edit import change_all
+from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import printable, uri_from_path
-from oh_daemon.workspace.text_changes import Insert, Replace, Undo, unified_diff, with_newlines
+from oh_daemon.workspace.text_changes import Insert, Replace, Undo, diff_of
 
 _MAX_INSERT_SHOWN = 20
 _MAX_LINES_NAMED = 10
+_MAX_HUNKS = 1_000
+"""Of a change with more hunks, nobody chooses some."""
 _LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 # Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
 _HIDDEN = re.compile(
@@ -55,6 +59,8 @@ class Step:
     change: Wanted
     before: str | None
     after: str | None
+    diff: TextDiff
+    """The lines that change."""
     protected_reason: str | None
     """Why this file is asked about in any case, if it is."""
     move: Move | None = None
@@ -80,7 +86,7 @@ class FileChanges:
         plan = self._documents.plan(real, change)
         is_protected = self._folders.is_protected(path)
         before, after, saves = plan.before, plan.after, plan.saves_unsaved_text
-        return Step(real, change, before, after, is_protected, saves_unsaved_text=saves)
+        return Step(real, change, before, after, plan.diff, is_protected, saves_unsaved_text=saves)
 
     def names_of(self, steps: Sequence[Step]) -> str:
         n = len(steps)
@@ -91,7 +97,9 @@ class FileChanges:
         steps = self._chosen_steps(requested_steps, args)
         hunks = () if "hunks" in args else tuple(h for step in steps for h in self._hunks(step))
         describe = self._documents.history.describe
-        changes = tuple(_shown_change(s, describe(s.path, s.before, s.after)) for s in steps)
+        changes = tuple(
+            _shown_change(s, describe(s.path, s.before, s.after, s.diff)) for s in steps
+        )
         protected_flags = [step.protected_reason for step in steps]
         doubts = (*protected_flags, *map(_hidden_reason, steps), *map(_saving_reason, steps))
         reasons = tuple(dict.fromkeys(filter(None, doubts)))
@@ -152,8 +160,8 @@ class FileChanges:
                 choice.append(step)
             elif hunks and isinstance(step.change, Replace | Insert | Hunks | Rewrite):
                 part = PartialChange(step.change, tuple(hunk.hunk for hunk in hunks))
-                after = self._documents.plan(step.path, part).after
-                choice.append(replace(step, change=part, after=after))
+                plan = self._documents.plan(step.path, part)
+                choice.append(replace(step, change=part, after=plan.after, diff=plan.diff))
         return choice
 
     def _describe_edit(self, step: Step, edit: EditDone) -> str:
@@ -174,19 +182,22 @@ class FileChanges:
         is_removed = step.after is None and isinstance(step.change, Rewrite)
         if step.move is not None or is_removed or isinstance(step.change, self._whole_changes):
             return []
+        if len(step.diff.edits) > _MAX_HUNKS:
+            return []
         uri = uri_from_path(self._folders.as_opened(step.path))
-        hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
-        return [NamedHunk(**dict(hunk), uri=uri) for hunk in hunks]
+        return [NamedHunk(**dict(hunk), uri=uri) for hunk in step.diff.hunks]
 
 
 def _lines_named(step: Step) -> str:
     """Return at which lines of the new text a change is."""
-    hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
-    spans = [(hunk.new_start + 1, hunk.new_start + max(hunk.new_lines, 1)) for hunk in hunks]
+    spans = [
+        (hunk.new_start + 1, hunk.new_start + max(hunk.new_lines, 1))
+        for hunk in islice(step.diff.hunks, _MAX_LINES_NAMED)
+    ]
     ranges = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
-    more = ", …" if len(ranges) > _MAX_LINES_NAMED else ""
+    more = ", …" if len(step.diff.edits) > len(spans) else ""
     is_one = len(spans) == 1 and spans[0][0] == spans[0][1]
-    return f" at line{'' if is_one else 's'} {', '.join(ranges[:_MAX_LINES_NAMED])}{more}"
+    return f" at line{'' if is_one else 's'} {', '.join(ranges)}{more}"
 
 
 def checked_text(args: Json, name: str) -> str:
@@ -200,8 +211,9 @@ def checked_text(args: Json, name: str) -> str:
 
 def _hidden_reason(step: Step) -> str | None:
     """Return a reason to look twice before approving: hidden characters that the change adds."""
+    new = "" if step.after is None else "".join(edit.text for edit in step.diff.edits)
     before = step.move.text if step.move else step.before
-    marks = set(_HIDDEN.findall(step.after or "")) - set(_HIDDEN.findall(before or ""))
+    marks = {mark for mark in _HIDDEN.findall(new) if mark not in (before or "")}
     if not marks:
         return None
     names = ", ".join(f"U+{ord(char):04X}" for char in sorted(marks))
@@ -220,9 +232,9 @@ def _shown_change(step: Step, change: FileChange) -> FileChange:
     head = f"rename from {step.move.old}\nrename to {step.move.new}\n"
     if step.after is None:
         return change.model_copy(update={"patch": head, "removed": 0})
-    patch, n_added, n_removed = unified_diff(step.move.text, step.after, step.move.new)
-    update = {"patch": head + patch, "added": n_added, "removed": n_removed}
-    return change.model_copy(update=update)
+    diff = diff_of(step.move.text, step.after)
+    patch = head + diff.patch(step.move.new)
+    return change.model_copy(update={"patch": patch, "added": diff.added, "removed": diff.removed})
 
 
 def _left_out(requested_steps: Sequence[Step], applied_steps: Mapping[Path, Step]) -> str | None:
@@ -231,5 +243,5 @@ def _left_out(requested_steps: Sequence[Step], applied_steps: Mapping[Path, Step
     for step in requested_steps:
         after = applied_steps[step.path].after if step.path in applied_steps else step.before
         if (after or "") != (step.after or ""):
-            patches.append(unified_diff(after or "", step.after or "", step.path.name)[0])
+            patches.append(diff_of(after, step.after).patch(step.path.name))
     return "\n".join((_LEFT_OUT, *patches)) if any(patches) else None

@@ -144,7 +144,7 @@ class RenameTool:
             )
             if after != before:
                 rewrite, is_protected = Rewrite(before, after), self._folders.is_protected(path)
-                steps[path] = Step(path, rewrite, before, after, is_protected)
+                steps[path] = Step(path, rewrite, before, after, rewrite.diff, is_protected)
         if len(steps) > _MAX_FILES:
             raise ToolError(f"that would change {len(steps)} files, and {_MAX_FILES} may")
         return tuple(steps.values())

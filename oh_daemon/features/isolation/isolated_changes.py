@@ -35,7 +35,8 @@ from oh_daemon.protocol.items import FileChange, Hunk, NoticeItem
 from oh_daemon.protocol.messages import Conflict
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.hunks import Rewrite, choose_hunks, hunks_of
+from oh_daemon.workspace.hunks import Rewrite, choose_hunks
+from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
@@ -60,7 +61,7 @@ class _WaitingFile:
     def hunks(self) -> dict[Hunk, TextEdit]:
         if self.change.raw is not None:
             return {}
-        return hunks_of(self.base, self.now)
+        return TextDiff.between(self.base, self.now).hunks
 
     def is_whole(self, hunks: Collection[Hunk]) -> bool:
         return self.change.op != "modify" or len(hunks) == len(self.hunks)

@@ -32,7 +32,7 @@ from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text
-from oh_daemon.workspace.text_changes import apply_edits, locate_edits
+from oh_daemon.workspace.text_changes import locate_edits
 
 _NOTES = "began.json"
 _RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
@@ -246,7 +246,8 @@ class IsolatedOverlay:
 
 def _with_line_ends(old: str, text: str) -> str:
     """Return a text with LF line ends with those of another one."""
-    return apply_edits(old, locate_edits(old, lambda plain: [TextEdit(0, len(plain), text)]))
+    located = locate_edits(old, lambda plain: [TextEdit(0, len(plain), text)])
+    return located.after
 
 
 def _parse_record(notes: Json) -> _Record:

@@ -32,8 +32,9 @@ from oh_daemon.protocol.language_servers import (
 )
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
+from oh_daemon.workspace.line_diff import escape_text
 from oh_daemon.workspace.paths import path_from_uri, printable, real_path
-from oh_daemon.workspace.text_changes import escape_text, with_newlines
+from oh_daemon.workspace.text_changes import with_newlines
 
 _MAX_LINE_CHARS = 200
 _MAX_LINES_NAMED = 10

@@ -389,7 +389,8 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
     if now == after:
         return None, False
     if document.document is None and document.text == before and before is not None:
-        return Step(path, Rewrite(before, after), before, after, None), False
+        rewrite = Rewrite(before, after)
+        return Step(path, rewrite, before, after, rewrite.diff, None), False
     edit: Wanted = Rewrite(before or "", after)
     clashes = False
     if now != before:
@@ -401,7 +402,7 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
     if now is None:
         edit = Create(after or "", change.form)
     plan = documents.plan(path, edit, document)
-    return Step(path, edit, plan.before, plan.after, None), clashes
+    return Step(path, edit, plan.before, plan.after, plan.diff, None), clashes
 
 
 def _text(documents: Documents, sha256: str | None) -> str | None:

@@ -31,7 +31,8 @@ from oh_daemon.protocol.events import ChangesReviewed
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.protocol.messages import Conflict
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.hunks import choose_hunks, hunks_of, merge_texts
+from oh_daemon.workspace.hunks import choose_hunks, merge_texts
+from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.paths import path_from_uri
 from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
@@ -71,7 +72,7 @@ class _Review:
     @cached_property
     def hunks(self) -> dict[m.Hunk, TextEdit]:
         """The agent's changes that wait, from a diff of both texts."""
-        return hunks_of(self.base or "", self.now or "")
+        return TextDiff.between(self.base or "", self.now or "").hunks
 
     @property
     def is_pending(self) -> bool:

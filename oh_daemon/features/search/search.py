@@ -28,8 +28,8 @@ from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.file_names import MAX_FILES, fits, list_files, parse_glob
+from oh_daemon.workspace.line_diff import escape_text
 from oh_daemon.workspace.paths import Folders, printable, uri_from_path
-from oh_daemon.workspace.text_changes import escape_text
 
 _MATCH_TIMEOUT_S = 20.0
 _SPAWN_TIMEOUT_S = 30.0

@@ -16,13 +16,14 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument
 
 from oh_daemon.protocol.base import Position
+from oh_daemon.workspace.line_diff import lines_of
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
 
 
 def split_lines(text: str) -> list[str]:
     r"""Return the lines with their ends. Unlike in str.splitlines, \f, \v, U+2028 end no line."""
-    return _LINE.findall(text)
+    return _LINE.findall(text) if "\r" in text else lines_of(text)
 
 
 class Codec(PositionCodec):
@@ -77,7 +78,7 @@ class ClientOffsets:
         self._lines = split_lines(text) or [""]
         if self._lines[-1].endswith(("\r", "\n")):
             self._lines.append("")
-        self._starts = [0, *accumulate(len(line) for line in self._lines[:-1])]
+        self._starts = [0, *accumulate(map(len, self._lines[:-1]))]
         self._codec = Codec(encoding)
 
     def position(self, offset: int) -> dict[str, int]:
