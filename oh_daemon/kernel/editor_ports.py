@@ -76,6 +76,10 @@ class Editor(Protocol):
 
     def documents(self) -> tuple[OpenDocument, ...]: ...
 
+    def is_unknown(self, path: Path) -> bool:
+        """Return whether the file is open with a text that `document` could not find out."""
+        ...
+
     def apply_edit(
         self,
         document: OpenDocument,

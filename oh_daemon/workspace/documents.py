@@ -6,7 +6,7 @@ Invariant: one writer per edit, and an open document with unsaved text is never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
 from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import Folders, printable, real_path
+from oh_daemon.workspace.swap_files import unsaved_elsewhere
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
@@ -58,6 +59,8 @@ from oh_daemon.workspace.text_changes import (
 )
 
 _VERIFY_TIMEOUT_S = 2.0
+_NOT_INCLUDED = "which this does not include"
+_WAY_OUT = "; save or close it there first"
 _MOVED = (None, "stale", "missing")
 """Failures by which an editor says that it did nothing because the document has changed."""
 
@@ -128,23 +131,42 @@ class Documents:
             case Replace() | Insert() | Hunks() | PartialChange():
                 return self._planned_change(state, change)
 
-    def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
+    def edit(
+        self,
+        path: Path,
+        change: Wanted,
+        *,
+        label: str,
+        cancel: CancelToken,
+        under_unknown: bool = False,
+    ) -> EditDone:
         """Plan the change anew and write it where that is safe; try again once if the text changed.
 
-        Raises `StaleDocumentError` (with the new text) and `EditRejectedError`.
+        A file that is open with an unknown text is written only if the user has allowed that:
+        `under_unknown`. Raises `StaleDocumentError` (with the new text) and `EditRejectedError`.
         """
         with self._locks.hold(path, cancel):
             for _ in range(2):
                 plan = self.plan(path, change)
+                if not under_unknown and self.is_unknown(path):
+                    raise EditRejectedError(self._unknown_reason(path) + _WAY_OUT)
                 result = self._write(plan, label, cancel)
                 if result is not None:
                     return result
             raise self._stale_error(self.look(path), "it changed while it was being edited, twice")
 
-    def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
+    def rewrite(
+        self,
+        path: Path,
+        change: Wanted,
+        *,
+        label: str,
+        cancel: CancelToken,
+        under_unknown: bool = False,
+    ) -> EditDone:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
-        sighting = self._sightings.get(path)
-        result = self.edit(path, change, label=label, cancel=cancel)
+        sighting, under = self._sightings.get(path), under_unknown
+        result = self.edit(path, change, label=label, cancel=cancel, under_unknown=under)
         new_sighting = replace(self._sightings[path], is_whole=False, read=path in self._earlier)
         self._sightings[path] = sighting or new_sighting
         return result
@@ -169,6 +191,33 @@ class Documents:
         documents = self._editor.documents() if self._editor else ()
         texts = {real_path(document.path): document.text for document in documents}
         return {path: text for path, text in texts.items() if not self.folders.is_closed(path)}
+
+    def is_unknown(self, path: Path) -> bool:
+        """Return whether the editor has the file open with a text that it does not return."""
+        return self._editor is not None and (
+            self.document(path) is None and self._editor.is_unknown(path)
+        )
+
+    def unseen_texts(self, paths: Collection[Path]) -> dict[Path, str]:
+        """Return, for the files that may have unsaved text unknown here, a sentence that says so.
+
+        `{Path("/shop/a.py"): "nvim (process 4711) holds unsaved text of 'a.py', which this does not
+        include"}`. Files whose edits stay unsaved in an editor are left out: nothing is lost there.
+        """
+        by_path = {path: self._unknown_reason(path) for path in paths if self.is_unknown(path)}
+        for path, swap in unsaved_elsewhere(paths).items():
+            if self.document(path) is None or not self.look(path).is_unsaved:
+                holder = f"{printable(swap.program)} (process {swap.pid}) holds"
+                by_path[path] = f"{holder} unsaved text of {self._name(path)!r}, {_NOT_INCLUDED}"
+        return by_path
+
+    def require_seen(self, paths: Collection[Path]) -> None:
+        """Raise `EditRejectedError` if one of the files may have unsaved text unknown here."""
+        for reason in self.unseen_texts(paths).values():
+            raise EditRejectedError(reason + _WAY_OUT)
+
+    def _unknown_reason(self, path: Path) -> str:
+        return f"your editor may hold unsaved text of {self._name(path)!r}, {_NOT_INCLUDED}"
 
     def encode(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""

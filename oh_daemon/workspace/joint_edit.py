@@ -26,13 +26,17 @@ _TAKE_BACK_S = 0.8
 def change_all(
     documents: Documents, changes: Mapping[Path, Wanted], *, label: str, cancel: CancelToken
 ) -> dict[Path, EditDone]:
-    """Make all changes. Raises `ToolError` or `Cancelled` after taking back those made so far."""
+    """Make all changes, which the user has allowed, also in files with an unknown text.
+
+    Raises `ToolError` or `Cancelled` after taking back those made so far.
+    """
     edits: dict[Path, EditDone] = {}
+    unknown = {path for path in changes if documents.is_unknown(path)}
 
     def write(path: Path) -> None:
-        change = changes[path]
+        change, is_unknown = changes[path], path in unknown
         write = documents.rewrite if is_unseen(change) else documents.edit
-        edits[path] = write(path, change, label=label, cancel=cancel)
+        edits[path] = write(path, change, label=label, cancel=cancel, under_unknown=is_unknown)
 
     is_few = len(changes) <= MAX_IN_TURN
     in_turn = {path for path in changes if is_few or documents.document(path) is not None}
@@ -87,7 +91,7 @@ def _take_back(documents: Documents, edits: Mapping[Path, EditDone], label: str)
         back = _back(documents, path, edit.change)
         write = documents.rewrite if isinstance(back, Rewrite) else documents.edit
         try:
-            write(path, back, label=label, cancel=cancel)
+            write(path, back, label=label, cancel=cancel, under_unknown=edit.route == "disk")
         except (ToolError, Cancelled):
             failures.append(path)
     giving_up.cancel()

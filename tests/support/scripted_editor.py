@@ -28,6 +28,8 @@ class ScriptedEditor:
         self.formatter: Callable[[str], str] = lambda text: text
         self.user_before_apply: Callable[[], None] = no_op
         self.user_after_apply: Callable[[], None] = no_op
+        self.unknown_paths = set[Path]()
+        """Files that are open with a text that it does not return."""
         self.calls: list[tuple[TextEdit, ...]] = []
         self.labels: list[str] = []
         self._condition = threading.Condition()
@@ -51,6 +53,9 @@ class ScriptedEditor:
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
         return False
+
+    def is_unknown(self, path: Path) -> bool:
+        return path in self.unknown_paths
 
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._condition:

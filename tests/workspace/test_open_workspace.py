@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from editor import Editor, late, pretend, refuse, typing
+from editor import OURS, Editor, late, pretend, refuse, typing
 from fake_llm import Step, call, calls, say, tool_results
 from tool_items import Json, tool_items
 from world import World, content_of, items
+
+from oh_daemon.frontends.lsp.sync import MAX_DOCUMENT_BYTES
 
 pytestmark = pytest.mark.one_daemon
 LSP_EDITS: Json = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
@@ -294,6 +296,47 @@ def test_unsaved_text_is_safe_from_an_edit_that_its_editor_cannot_take(world: Wo
     assert edit_item["status"] == "failed"
     assert "save" in content_of(edit_item)
     assert (buffer.text, path.read_text()) == ("one, typed\n", "one\n")
+
+
+_LARGE = "one\n2\n3\n4\n5\n" + "x" * MAX_DOCUMENT_BYTES + "\n"
+"""A text above the size that is followed, in few lines, which are compared soon."""
+
+
+@pytest.mark.parametrize("way", ["opened large", "grown large", "broken change"])
+@pytest.mark.parametrize("features", [OURS, {"applyEdit2": True}], ids=["reads", "never reads"])
+def test_unsaved_text_that_is_not_followed_is_read_or_asked_about(
+    world: World, features: Json, way: str
+) -> None:
+    is_large = way != "broken change"
+    path = file(world, _LARGE if way == "opened large" else "one\n")
+    editor = Editor(world, features=features)
+    buffer = editor.open(path)
+    buffer.text = f"typed\n{_LARGE if is_large else 'one'}"
+    buffer.version += 1
+    change = {"text": buffer.text} if is_large else {"range": {}, "text": ""}
+    document = {"uri": path.as_uri(), "version": buffer.version}
+    params = {"textDocument": document, "contentChanges": [change]}
+    editor.client.notify("textDocument/didChange", params)
+    on_disk, steps = path.read_bytes(), (view(), replace("one", "two"))
+    if "readDocument" in features:
+        _, edit_item = run(world, editor, *steps)
+        assert (edit_item["status"], edit_item["route"]) == ("completed", "editor")
+        assert buffer.text.startswith("typed\ntwo")
+    else:
+        _, edit_item = run(world, editor, *steps, options={"mode": "full"})
+        assert edit_item["status"] == "rejected"
+        world.script(replace("one", "two"), say("Refused."))
+        world.start(editor.client, options={"mode": "autoEdit"})
+        approvals = [e for e in editor.client.events if e["event"]["type"] == "approval.requested"]
+        requested = editor.client.wait_for_event("approval.requested", nth=len(approvals) + 1)
+        approval = requested["event"]["approval"]
+        why = "your editor may hold unsaved text of 'a.txt', which this does not include"
+        assert approval["reason"] == why
+        assert why in content_of(edit_item)
+        answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+        editor.client.request("approval/respond", {**answer, "optionId": "reject"})
+        editor.client.wait_for_event("turn.completed", nth=n_turns(editor) + 1)
+    assert path.read_bytes() == on_disk
 
 
 def test_undo_takes_back_the_agents_edit_but_never_the_users(world: World) -> None:

@@ -20,7 +20,7 @@ from oh_daemon.protocol.settings import CHOICES
 
 _CHOICES: Mapping[str, Collection[str]] = {**CHOICES, "effort": ("default", *EFFORTS)}
 """The values of each option that has a fixed list of them."""
-_NEVER_TOUCHED = "protected places are never touched without asking"
+_NEVER_TOUCHED = "protected places and unsaved texts are never touched without asking"
 _IN_PLAN = (
     " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and `git diff`,"
     " in plain words; what you would change, say in your answer."
@@ -99,9 +99,9 @@ def decide(
 
 def advice(verdict: Verdict, intent: Intent, *, is_main: bool) -> str:
     """Return what in the action mode plan refuses, and what it does not; or another way."""
-    if verdict.code != "planMode":
-        return _BY_NAME if verdict.code == "protectedPlace" else ""
     reasons = "; ".join(intent.reasons)
+    if verdict.code != "planMode":
+        return f" Reason: {reasons}.{_BY_NAME}" if verdict.code == "protectedPlace" else ""
     what = f" This is not: {reasons}." if reasons else ""
     return f"{what}{_IN_PLAN}{_MAY_LEAVE if is_main else ''}"
 

@@ -100,7 +100,8 @@ class FileChanges:
         changes = tuple(
             _shown_change(s, describe(s.path, s.before, s.after, s.diff)) for s in steps
         )
-        protected_flags = [step.protected_reason for step in steps]
+        unseen = self._documents.unseen_texts([step.path for step in steps]).values()
+        protected_flags = [*(step.protected_reason for step in steps), *unseen]
         doubts = (*protected_flags, *map(_hidden_reason, steps), *map(_saving_reason, steps))
         reasons = tuple(dict.fromkeys(filter(None, doubts)))
         return Intent(
@@ -110,9 +111,12 @@ class FileChanges:
             risk="high" if reasons else "medium",
             reasons=reasons,
             footprint=Footprint(writes=True, paths=frozenset(str(step.path) for step in steps)),
-            digest_material=tuple(
-                f"{step.path} {'' if step.before is None else sha256_of(step.before)}"
-                for step in steps
+            digest_material=(
+                *(
+                    f"{step.path} {'' if step.before is None else sha256_of(step.before)}"
+                    for step in steps
+                ),
+                *unseen,
             ),
             locations=tuple(Location(uri=change.uri) for change in changes),
             item_fields={"kind": "fileChange", "toolKind": "edit", "changes": changes},

@@ -115,7 +115,12 @@ class IsolatedChanges:
         tops = self._repositories(pending)
         selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
         parts = {uri: self._part(changes[uri], hunks) for uri, hunks in selection.items()}
-        clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
+        unseen = self.disk.unseen_texts([each.path for each in parts.values()])
+        clashes = {
+            uri: why
+            for uri, each in parts.items()
+            if (why := unseen.get(each.path) or self._clash(each))
+        }
         fitting = [part for uri, part in parts.items() if uri not in clashes]
         conflicts |= clashes
         uris, reasons = self._apply(fitting, asks=bool(params.uris or params.hunks))

@@ -142,6 +142,7 @@ class ApplyTool:
             digest_material=(
                 *intent.digest_material,
                 *(str(path) for path, _ in plan.raw),
+                *plan.protected,
                 *(f"{each.pack} {each.index}" for each in self._git),
             ),
             locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
@@ -249,11 +250,16 @@ class ApplyTool:
         protected_names: list[str] = []
         clashes = False
         judge = self._folders.judge()
-        for change in (model_of(FileChange, each) for each in self._planned_changes["changes"]):
+        all_changes = [model_of(FileChange, each) for each in self._planned_changes["changes"]]
+        places = [real_path(path) for each in all_changes if (path := path_from_uri(each.uri))]
+        unseen = self._documents.unseen_texts(places)
+        for change in all_changes:
             path: Path | None = path_from_uri(change.uri)
             try:
-                path, why = self._place(change, path, judge)
-                if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
+                path, protected_reason = self._place(change, path, judge)
+                why = protected_reason or unseen.get(path)
+                is_lock_file = path.name.casefold() in _LOCK_FILES and path not in unseen
+                if why and not self._asks and not is_lock_file:
                     left_out[self._folders.name(path)] = f"{why}; only the user can change it"
                     continue
                 protected_names += [why] if why else []

@@ -266,6 +266,7 @@ def restore(documents: Documents, path: Path, past: FileHistory, *, is_dry: bool
     Raises `ToolError` with the reason when the file has to stay as it is.
     """
     documents.folders.resolve(str(path), writing=True)
+    documents.require_seen([path])
     now, target = past.now, past.target
     if path.is_symlink() or any(each and each.mode == _LINK for each in (now, target)):
         raise EditRejectedError("it is a link, and links are not restored")

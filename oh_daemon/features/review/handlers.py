@@ -210,6 +210,7 @@ def changes_undo(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResul
             raise EditRejectedError(_LOST)
         remaining = review.with_hunks([hunk for hunk in review.hunks if hunk not in hunks])
         path = documents.folders.resolve(review.uri, writing=True)
+        documents.require_seen([path])
         change = documents.history.way_back(path, review.now, remaining)
         documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
         return _Review(review.uri, review.base, remaining, "undone")

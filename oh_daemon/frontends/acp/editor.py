@@ -29,7 +29,7 @@ _MUTED_S = 30.0
 _FRESH_S = 0.3
 """How long an answer holds: one look at a file asks up to three times."""
 _LOOK_AGAIN_S = 0.5
-_MAX_BYTES = 2 << 20
+_MAX_BYTES = 5 << 20
 _FAILURES = {"deadline": "timeout", "gone": "gone"}
 
 
@@ -102,6 +102,13 @@ class ClientFiles:
         with self._lock:
             paths = tuple(self._unsaved_paths)
         return tuple(document for path in paths if (document := self.document(path)) is not None)
+
+    def is_unknown(self, path: Path) -> bool:
+        """Return whether the file is too large to be asked for: it may be open."""
+        try:
+            return self._folders.contains(path) and path.stat().st_size > _MAX_BYTES
+        except OSError:
+            return False
 
     def apply_edit(
         self,

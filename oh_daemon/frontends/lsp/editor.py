@@ -39,6 +39,7 @@ from oh_daemon.protocol.to_client import (
     LanguageRequestResult,
     ReadDocumentResult,
 )
+from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders, path_from_uri
 
 EDIT_DEADLINE_S = 10.0
@@ -72,18 +73,25 @@ class ClientEditor:
         self.listen = documents.listen
 
     def document(self, path: Path) -> OpenDocument | None:
-        """Return the synced document; read it from the client if we lost track of its text.
+        """Return the synced document; read it from the client if its text is unknown.
 
-        Otherwise an agent would take the file on disk for what the user sees. When the client
-        does not tell the text, the document counts as closed.
+        Otherwise an agent would take the file on disk for what the user sees.
         """
-        lost_uri = self._synced_documents.lost_uri(path)
-        if lost_uri is not None and self._has_read:
-            self._read(lost_uri, lambda read: self._follow(lost_uri, read), CancelToken())
-        return self._synced_documents.document(path)
+        documents = self._synced_documents
+        uri = documents.unknown_uri(path)
+        if uri is not None and self._has_read and documents.is_readable(uri):
 
-    def _follow(self, uri: str, read: ReadDocumentResult | None) -> None:
-        self._synced_documents.follow(uri, (read and read.version) or 0, read and read.text)
+            def follow(read: ReadDocumentResult | None) -> None:
+                if read is not None and documents.unknown_uri(path) == uri:
+                    documents.follow(uri, read.version or 0, read.text)
+
+            self._read(uri, follow, CancelToken())
+            if documents.unknown_uri(path) == uri:
+                documents.note_unreadable(uri)
+        return documents.document(path)
+
+    def is_unknown(self, path: Path) -> bool:
+        return self._synced_documents.unknown_uri(path) is not None
 
     def _read(
         self, uri: str, deliver: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
@@ -117,6 +125,9 @@ class ClientEditor:
         )
         if text is not None or not self._has_read or not timeout_s:
             return text
+        if self.is_unknown(path):
+            document = self.document(path)
+            return document if document and sha256_of(document.text) == sha256 else None
         uri = self._synced_documents.uri_of(path)
 
         def adopt(read: ReadDocumentResult | None) -> None:

@@ -1,8 +1,8 @@
 """The client's open documents and folders, kept by LSP's text synchronisation.
 
 The main loop changes them in arrival order; any thread may read frozen snapshots and wait for a
-text. Documents above 5 MiB are not kept: they count as not open, so the disk is used.
-`workspace/documents` decides whether buffer or disk has the truth.
+text. A document above 5 MiB is not followed: its text is unknown until the client is asked for it,
+and again after its next change. `workspace/documents` decides which text counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class OpenDocuments:
         self._texts_sent: dict[str, str] = {}
         """What the client sent last of a document whose text is assumed, by URI."""
         self._strays: dict[str, str] = {}
-        """URI, by real path, of open documents whose text we lost track of."""
+        """URI, by real path, of open documents whose text is unknown."""
+        self._unreadable = set[str]()
+        """URIs of those whose text the client did not return when asked, until their next news."""
         self._adopted_versions: dict[str, int] = {}
         """Versions of texts that the client sent when asked, by URI; older changes are skipped."""
         self._folder_uris = list(folder_uris)
@@ -56,9 +58,7 @@ class OpenDocuments:
         return {
             "textDocument/didOpen": self._did_open,
             "textDocument/didChange": self._did_change,
-            "textDocument/didClose": lambda params: self.follow(
-                params["textDocument"]["uri"], 0, None
-            ),
+            "textDocument/didClose": lambda params: self._did_close(params["textDocument"]["uri"]),
             "textDocument/didSave": self._did_save,
             "workspace/didChangeWorkspaceFolders": self._did_change_folders,
         }
@@ -81,9 +81,9 @@ class OpenDocuments:
             return tuple(document for _, document in self._open.values())
 
     def uris(self) -> tuple[str, ...]:
-        """Return the URIs of the open documents as the client wrote them, in order of opening."""
+        """Return the URIs of the open documents as the client wrote them, unknown texts last."""
         with self._condition:
-            return tuple(self._open)
+            return (*self._open, *self._strays.values())
 
     def unsaved_uris(self) -> tuple[str, ...]:
         """Return those whose text is no longer the one that was opened or saved."""
@@ -133,19 +133,27 @@ class OpenDocuments:
     def uri_of(self, path: Path) -> str:
         """Return the URI exactly as the client opened this document, else the usual one."""
         document = self._find(os.path.realpath(path))
-        return document[0] if document else uri_from_path(path)
+        return document[0] if document else self.unknown_uri(path) or uri_from_path(path)
 
-    def lost_uri(self, path: Path) -> str | None:
-        """Return the URI of a document that is open, but whose text we no longer know."""
+    def unknown_uri(self, path: Path) -> str | None:
+        """Return the URI of a document that is open, but whose text is unknown."""
         if not self._strays:
             return None
         with self._condition:
             return self._strays.get(os.path.realpath(path))
 
+    def is_readable(self, uri: str) -> bool:
+        """Return whether it makes sense to ask the client for the text."""
+        return uri not in self._unreadable
+
+    def note_unreadable(self, uri: str) -> None:
+        """Note that the client did not return the text of this document."""
+        self._unreadable.add(uri)
+
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
-        """Wait until the text has this hash; return None when that did not happen in time.
+        """Wait until the text has this hash; return None if it does not in time, or is unknown.
 
         Raises `Cancelled`.
         """
@@ -156,7 +164,10 @@ class OpenDocuments:
             return document[1] if document and sha256_of(document[1].text) == sha256 else None
 
         with cancel.notifying(self._condition), self._condition:
-            self._condition.wait_for(lambda: cancel.is_cancelled or arrived_document(), timeout_s)
+            self._condition.wait_for(
+                lambda: cancel.is_cancelled or real_path in self._strays or arrived_document(),
+                timeout_s,
+            )
             cancel.raise_if_cancelled()
             return arrived_document()
 
@@ -169,14 +180,17 @@ class OpenDocuments:
             self._lose(lost_uri)
 
     def follow(self, uri: str, version: int, text: str | None) -> None:
-        """Follow the document from this text on; stop following if `text` is None or too large."""
+        """Follow the document from this text on, or up to its next change if it is large.
+
+        Stop following if `text` is None.
+        """
         path = path_from_uri(uri)
         with self._condition:
             self._texts_sent.pop(uri, None)
             self._strays = {
                 real: stray_uri for real, stray_uri in self._strays.items() if stray_uri != uri
             }
-            if path is None or text is None or _is_too_large(text):
+            if path is None or text is None:
                 self._open.pop(uri, None)
                 self._clean_texts.pop(uri, None)
             else:
@@ -212,6 +226,7 @@ class OpenDocuments:
             self._texts_sent.pop(uri, None)
             self._strays[real_path] = uri
             self._condition.notify_all()
+        self._notify(path_from_uri(uri))
 
     def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
         """Return URI and document; the latest one when a file is open under several names."""
@@ -230,19 +245,34 @@ class OpenDocuments:
                 target=import_module, args=modules, name="warm-up", daemon=True
             ).start()
         document = params["textDocument"]
-        self.follow(document["uri"], 0, None)
+        self._did_close(document["uri"])
         self._adopted_versions.pop(document["uri"], None)
         self._clean_texts[document["uri"]] = document["text"]
-        self.follow(document["uri"], document.get("version", 0), document["text"])
+        self._take(document["uri"], document.get("version", 0), document["text"])
+
+    def _take(self, uri: str, version: int, text: str) -> None:
+        """Follow the document, unless it is too large."""
+        self.follow(uri, version, text)
+        if uri in self._open and _is_too_large(text):
+            self._lose(uri)
+
+    def _did_close(self, uri: str) -> None:
+        self._unreadable.discard(uri)
+        self.follow(uri, 0, None)
 
     def _did_change(self, params: Json) -> None:
         from oh_daemon.frontends.lsp.positions import apply_changes  # noqa: PLC0415 - see `_did_open`.
 
         uri, version = params["textDocument"]["uri"], params["textDocument"].get("version")
         is_old = version is not None and version <= self._adopted_versions.get(uri, -1)
+        self._unreadable.discard(uri)
         if is_old or uri not in self._open:
             return
         _, before = self._open[uri]
+        if _is_too_large(before.text):
+            # To follow it would take the main loop tens of milliseconds for each key.
+            self._lose(uri)
+            return
         try:
             text_sent = self._texts_sent.get(uri, before.text)
             text = apply_changes(text_sent, params["contentChanges"], self.encoding)
@@ -250,10 +280,11 @@ class OpenDocuments:
             # A change that was only half applied would leave a text that nobody sees.
             self._lose(uri)
             raise
-        self.follow(uri, before.version if version is None else version, text)
+        self._take(uri, before.version if version is None else version, text)
 
     def _did_save(self, params: Json) -> None:
         uri = params["textDocument"]["uri"]
+        self._unreadable.discard(uri)
         with self._condition:
             if (text_sent := self._texts_sent.get(uri)) is not None:
                 # All changes are sent before a save is, so the assumed edit was not made.

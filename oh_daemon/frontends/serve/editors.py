@@ -96,6 +96,9 @@ class SharedEditor:
         }
         return tuple(documents_by_path.values())
 
+    def is_unknown(self, path: Path) -> bool:
+        return any(each.is_unknown(path) for each in self._editors())
+
     def apply_edit(
         self,
         document: OpenDocument,

@@ -93,7 +93,7 @@ def _verdict(
         (_verdict(risk="low", is_granted=True, floor=True), ("ask", "protected place")),
         (
             _verdict(risk="low", mode="full", floor=True),
-            ("reject", "protected places are never touched without asking"),
+            ("reject", "protected places and unsaved texts are never touched without asking"),
         ),
         (
             _verdict(risk="low", footprint=NOTHING, approval="askAlways"),

@@ -573,7 +573,7 @@ DECIDED = {
     ("full", "askNever"): "aaaa-a",
 }
 SIGNS = {"allow": "a", "ask": "?", "reject": "-"}
-_NEVER = "protected places are never touched without asking"
+_NEVER = "protected places and unsaved texts are never touched without asking"
 
 
 def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World) -> None:
@@ -596,9 +596,8 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
         decisions_by_case[mode, approval] = decisions(client)
         if ("reject", _NEVER) in decisions_by_case[mode, approval]:
             contents = "\n".join(map(content_of, items(client, "fileChange")))
-            assert (
-                f"Not allowed: {_NEVER}. Say what you would change there; or the user" in contents
-            )
+            assert f"Not allowed: {_NEVER}. Reason: " in contents
+            assert ". Say what you would change there; or the user" in contents
     signs = {
         each: "".join(SIGNS[how] for how, _ in findings)
         for each, findings in decisions_by_case.items()

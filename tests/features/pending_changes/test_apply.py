@@ -220,6 +220,44 @@ def test_a_rollback_takes_back_what_a_command_changed(world: World) -> None:
     assert (world.project / "logo.bin").read_bytes() == b"\0\1"
 
 
+def test_no_way_writes_a_file_under_text_that_the_editor_does_not_return(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text("one\n")
+    edit = call("edit", command="replace", path="a.txt", old_text="one", new_text="two")
+    view = call("edit", command="view", path="a.txt")
+    world.script(view, edit, say("Edited."))
+    editor = Editor(world, features={"applyEdit2": True}, settings=VIEW)
+    client = editor.client
+    conversation = world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    editor.open(path)
+    document = {"uri": path.as_uri(), "version": 2}
+    unreadable = {"textDocument": document, "contentChanges": [{"range": {}, "text": "typed"}]}
+    client.notify("textDocument/didChange", unreadable)
+    why = "your editor may hold unsaved text of 'a.txt', which this does not include"
+    [message] = items(client, "userMessage")
+    way_out = f"{why}; save or close it there first"
+    conflict = {"uri": path.as_uri(), "reason": way_out}
+    params = {"conversationId": conversation}
+    assert client.request("changes/undo", params) == {"done": [], "conflicts": [conflict]}
+    params = {**params, "toItemId": message["id"], "files": "restore"}
+    for more in ({"dryRun": True}, {}):
+        result = client.request("conversation/rollback", {**params, **more})
+        assert (result["restored"], result["conflicts"]) == ([], [conflict])
+    for nth, command in enumerate(("echo 3 >> a.txt", "printf '\\0' >> a.txt"), 1):
+        write = call("terminal", command=command)
+        world.script(write, say("Left."), write, say("Rejected."))
+        world.start(client)
+        world.turn(client, nth=2 * nth)
+        assert f"Left as it was: a.txt: {why}" in content_of(items(client, "command")[-1])
+        world.start(client, options=ASKS)
+        approval = wait_for_approval(client, nth)
+        assert approval["reason"] == why
+        answer(client, approval, "reject")
+        world.turn(client, nth=2 * nth + 1)
+    assert path.read_text() == "two\n"
+
+
 def test_running_outside_is_asked_each_time_with_the_reason(world: World) -> None:
     outside = {"command": "echo out > o.txt", "outside": "it needs the disk"}
     world.script(call("terminal", **outside), call("terminal", **outside), say("Done."))

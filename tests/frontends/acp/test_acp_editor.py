@@ -64,6 +64,14 @@ def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Pat
     assert answers.requests == []
 
 
+def test_text_of_a_file_that_is_too_large_to_be_asked_for_is_unknown(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("small.txt", "large.txt", "new.txt")]
+    for path, n_bytes in zip(paths, (1, 6 << 20), strict=False):
+        path.write_bytes(b"x" * n_bytes)
+    editor = files(Answers(), tmp_path)
+    assert [editor.is_unknown(path) for path in paths] == [False, True, False]
+
+
 def test_only_clients_whose_ways_are_known_are_written_to() -> None:
     quirks = {
         name: quirks_of(AcpClientFacts(name, FS))

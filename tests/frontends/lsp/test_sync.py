@@ -114,14 +114,28 @@ def test_what_is_no_file_here_is_not_kept(uri: str) -> None:
     assert client.documents.documents() == ()
 
 
-def test_a_document_above_5_mib_counts_as_not_open(tmp_path: Path) -> None:
+def test_text_above_5_mib_is_unknown_but_for_a_text_that_was_read_until_its_next_change(
+    tmp_path: Path,
+) -> None:
     client, path = Client(), tmp_path / "big"
-    client.open(path, "é" * (MAX_DOCUMENT_BYTES // 2))
-    assert client.documents.document(path) is not None
-    client.change(path, {"text": "é" * (MAX_DOCUMENT_BYTES // 2) + "x"})
-    assert client.documents.document(path) is None
-    client.change(path, {"text": "small again, but nobody knows the rest"})
-    assert client.documents.document(path) is None
+    largest = "é" * (MAX_DOCUMENT_BYTES // 2)
+    client.open(path, largest)
+    assert (client.documents.document(path) is None, client.documents.unknown_uri(path)) == (
+        False,
+        None,
+    )
+    for text in (f"{largest}x", "small again, but nobody knows the rest"):
+        client.change(path, {"text": text})
+        assert client.documents.document(path) is None
+        assert client.documents.unknown_uri(path) == path.as_uri()
+    client.documents.follow(path.as_uri(), 3, f"{largest}y")
+    assert client.documents.document(path) == OpenDocument(path, 3, f"{largest}y")
+    client.change(path, {"text": "z"}, version=4)
+    assert client.documents.unknown_uri(path) == path.as_uri()
+    client.close(path)
+    assert client.documents.unknown_uri(path) is None
+    client.open(path, f"{largest}x")
+    assert client.documents.unknown_uri(path) == path.as_uri()
 
 
 @pytest.mark.parametrize(
@@ -159,10 +173,10 @@ def test_a_document_that_was_lost_is_known_by_its_uri_until_it_is_followed_again
     client.open(path, "one")
     client.documents.on_lost_frame(b"{")
     assert client.documents.document(path) is None
-    assert client.documents.lost_uri(path) == path.as_uri()
+    assert client.documents.unknown_uri(path) == path.as_uri()
     client.documents.follow(path.as_uri(), 7, "seven")
     assert client.documents.document(path) == OpenDocument(path, 7, "seven")
-    assert client.documents.lost_uri(path) is None
+    assert client.documents.unknown_uri(path) is None
 
 
 @pytest.mark.parametrize(

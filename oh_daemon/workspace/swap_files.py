@@ -1,0 +1,101 @@
+"""Unsaved texts in every Vim and Neovim of this user, by the swap files that they have open.
+
+A running Vim keeps the swap file of each buffer open, whatever its option 'directory' says, so the
+descriptors below /proc list them all; that of a Vim that was killed is not among them. The first
+block is `struct block0` of Neovim's src/nvim/memline.c and Vim's src/memline.c: the buffer counts
+as modified from its first change on, and no longer once it is written. Without /proc, and with
+'noswapfile', nothing is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_VIM = re.compile(rb"vi|vim|view", re.IGNORECASE)
+"""Matches the names of such processes: `nvim`, `vim.basic`, `gvim`, `vimdiff`, `MacVim`."""
+_SWAP = re.compile(r"\.s[a-w][a-z]$")
+"""Matches `.a.py.swp` and those that follow, `.swo` to `.saa`; see `:h swap-file`."""
+_BLOCK = struct.Struct("=2s10s4s4sII40s40s898sBB")
+"""Id, version, page size, time, inode, process, user, host, name, flags, 0x55 if modified."""
+_MODIFIED = 0x55
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedSwap:
+    """The swap file of a modified buffer."""
+
+    pid: int
+    program: str
+    name: str
+    """The buffer's file: `/shop/a.py`, or `~ana/shop/a.py` in the home folder."""
+    inode: int
+    """The lower 32 bits of that of the file when it was read or written last."""
+
+    def is_of(self, path: Path) -> bool:
+        """Return whether the buffer is that of the file at this real path."""
+        if self.name.startswith("~"):
+            # The process may have another home folder than the user database names.
+            below_home = self.name.partition("/")[2]
+            if str(path).endswith(f"/{below_home}"):
+                return True
+        elif os.path.realpath(self.name) == str(path):
+            return True
+        # The name may lead there through a link.
+        with suppress(OSError):
+            is_same = path.stat().st_ino & 0xFFFFFFFF == self.inode
+            return is_same and os.path.basename(self.name) == path.name  # noqa: PTH119 - "~ana" is no path.
+        return False
+
+
+def unsaved_elsewhere(paths: Collection[Path]) -> dict[Path, UnsavedSwap]:
+    """Return the swap files of modified buffers of these files, by real path."""
+    swaps = [*_unsaved_swaps()] if paths else []
+    return {path: swap for path in paths for swap in swaps if swap.is_of(path)}
+
+
+def _unsaved_swaps() -> Iterator[UnsavedSwap]:
+    with suppress(OSError):
+        # Not by `Path`: as in `system.reaper.processes`.
+        for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above.
+            program = _read(f"/proc/{pid}/comm", 64).rstrip(b"\n")
+            if _VIM.search(program):
+                for swap in _swap_files(pid):
+                    block = _read(swap, _BLOCK.size)
+                    if len(block) == _BLOCK.size:
+                        yield from _parse_block(int(pid), program, block)
+
+
+def _swap_files(pid: str) -> Iterator[str]:
+    """Yield their names, as this process can open them."""
+    with suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - as above.
+            place = f"/proc/{pid}/fd/{number}"
+            with suppress(OSError):
+                if _SWAP.search(os.readlink(place)):  # noqa: PTH115 - as above.
+                    yield place
+
+
+def _parse_block(pid: int, program: bytes, block: bytes) -> Iterator[UnsavedSwap]:
+    magic, _, _, _, inode, _, _, _, raw_name, _, modified = _BLOCK.unpack(block)
+    if magic.startswith(b"b") and modified == _MODIFIED:
+        name = os.fsdecode(raw_name.partition(b"\0")[0])
+        yield UnsavedSwap(pid, program.decode(errors="replace"), name, inode)
+
+
+def _read(name: str, n_bytes: int) -> bytes:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, n_bytes)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
