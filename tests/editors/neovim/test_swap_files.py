@@ -1,7 +1,7 @@
 """Unsaved text in another Neovim of the user, which the daemon knows by its swap file."""
 
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import forked_daemons
@@ -64,7 +64,7 @@ def test_question_about_an_edit_names_unsaved_text_of_another_neovim(tmp_path: P
         edit = call("edit", command="replace", path="notes.txt", old_text="old", new_text="new")
         setup.script(view, edit, say("Rejected."), edit, say("Done."))
         editor = setup.start(settings={"mode": "autoEdit"})
-        editor.set(swapfile=True)
+        editor.set(swapfile=True, updatecount=200, directory=".")
         own_buffer = editor.edit(notes)
         with another_neovim(notes, setup.project) as other:
             editor.command("Oh change the notes")
@@ -78,3 +78,39 @@ def test_question_about_an_edit_names_unsaved_text_of_another_neovim(tmp_path: P
         editor.command("Oh again")
         editor.wait_for_event("TurnFinished", nth=2)
         assert (notes.read_text("utf-8"), own_buffer[:]) == ("new\n", ["new"])
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["killed", "running"])
+def test_keys_that_open_a_file_open_no_dialog(tmp_path: Path, *, is_running: bool) -> None:
+    with (
+        workspace_in(tmp_path, [*forked_daemons.command(), "--stdio"]) as setup,
+        ExitStack() as stack,
+    ):
+        notes = setup.project / "notes.txt"
+        create = call("edit", command="create", path="notes.txt", text="old\nnew\n")
+        setup.script(create, say("Look at `notes.txt:2`."))
+        editor = setup.start(settings={"mode": "autoEdit"})
+        editor.edit(setup.file)
+        # Without a screen, Neovim opens no dialog.
+        editor.nvim.ui_attach(100, 30)
+        editor.set(swapfile=True, updatecount=200, directory=".")
+        editor.command("Oh make notes")
+        editor.wait_for_chat("Look at `notes.txt:2`.")
+        stack.enter_context(another_neovim(notes, setup.project))
+        if not is_running:
+            stack.close()
+        for keys in ("review", "chat"):
+            if keys == "review":
+                editor.command("Oh diff")
+                editor.wait("vim.bo.filetype == 'oh-review' and vim.fn.line('$') == 2")
+                editor.type("Ggf")
+            else:
+                editor.focus("oh-chat")
+                editor.type("gg/notes.txt:2<CR>gf")
+            assert editor.nvim.api.get_mode()["blocking"] is False, keys
+            is_open = editor.lua(
+                "return { vim.fn.expand('%:t'), vim.fn.line('.'), vim.bo.readonly }"
+            )
+            assert is_open == ["notes.txt", 2, not is_running]
+            assert ("is opened read-only" in editor.messages()) == (not is_running)
+            editor.command("messages clear | tabfirst | tabonly | bwipeout! notes.txt")

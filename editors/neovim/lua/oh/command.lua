@@ -397,7 +397,9 @@ local commands = {
   },
   log = {
     run = function()
-      vim.cmd.tabedit(vim.fn.fnameescape(vim.lsp.log.get_filename()))
+      require("oh.files").without_dialog("o", function()
+        vim.cmd.tabedit(vim.fn.fnameescape(vim.lsp.log.get_filename()))
+      end)
     end,
   },
 }

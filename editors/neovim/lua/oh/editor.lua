@@ -235,8 +235,11 @@ function M.reload(buf)
     vim.cmd(("silent checktime %d"):format(buf))
   elseif file.size > 0 then
     -- The buffer may be older than its file, about which Neovim would open a dialog.
-    vim.api.nvim_buf_call(buf, function()
-      vim.cmd("silent edit")
+    -- A swap file is no news: the buffer was opened beside it.
+    require("oh.files").without_dialog("e", function()
+      vim.api.nvim_buf_call(buf, function()
+        vim.cmd("silent edit")
+      end)
     end)
   end
 end

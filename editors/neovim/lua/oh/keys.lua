@@ -136,7 +136,13 @@ local actions = {
     name = "open_file",
     modes = NORMAL,
     desc = "open the file here",
-    run = calls("review", "edit"),
+    run = function()
+      if vim.bo.filetype == "oh-review" then
+        require("oh.review").edit()
+      else
+        require("oh.files").open_under_cursor()
+      end
+    end,
   },
   { name = "close", modes = NORMAL, desc = "close the tab", run = calls("review", "close") },
   {

@@ -317,7 +317,7 @@ function M.go(step)
   end
 end
 
---- Open the file itself at this place, in a window that shows it or in a tab of its own.
+--- Open the file itself at this place.
 function M.edit()
   local review = here()
   if not (review and review.shown) then
@@ -325,8 +325,7 @@ function M.edit()
   end
   local is_after = vim.api.nvim_get_current_buf() == review.tab.after
   local line = is_after and vim.fn.line(".") or 1
-  vim.cmd("tab drop " .. vim.fn.fnameescape(vim.uri_to_fname(review.shown.uri)))
-  vim.api.nvim_win_set_cursor(0, { math.min(line, vim.api.nvim_buf_line_count(0)), 0 })
+  require("oh.files").open(vim.uri_to_fname(review.shown.uri), line)
 end
 
 --- Close the tab; undecided changes stay pending.
