@@ -118,9 +118,14 @@ def mounts_of(
 ) -> SandboxMounts:
     """Return what the sandbox of a conversation with these folders is made from."""
     private, scratch = ([real_path(place)] for place in (home, Path(tempfile.gettempdir())))
-    # What is committed there would not come back, so git itself says that it cannot.
     repositories = git_dirs_outside(folders)
-    hidden_places = [Path("/run")]
     return SandboxMounts(
-        program, folders, private, hidden_places, masks=masks, fixed=repositories, scratch=scratch
+        program,
+        folders,
+        private,
+        hidden_places=[Path("/run")],
+        masks=masks,
+        fixed=repositories.fixed,
+        scratch=scratch,
+        git_dirs=repositories.layered,
     )

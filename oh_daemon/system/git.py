@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ Rows = frozenset[bytes]
 
 HEAD = "HEAD"
 STASH = "refs/stash"
+TASK_MARK = "oh-daemon-task"
+"""A file in git's own folder of a work tree of which only the files count: see `TaskWorktree`."""
 CACHES = frozenset(
     """__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eslintcache
     .parcel-cache .turbo""".split()  # noqa: SIM905
@@ -311,6 +314,24 @@ def make_change(git: Git, index: Path, change: IndexChange) -> None:
         )
     # Else each file would count as changed until somebody looked at it. What differs is no error.
     own.ask("update-index", "-q", "--refresh")
+
+
+def differing_from_disk(git: Git, change: IndexChange) -> frozenset[bytes]:
+    """Return the paths of a change whose files on the disk are not as its rows say."""
+    with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
+        index = Path(apart) / "index"
+        own_index = git.repository.git_dir / "index"
+        if own_index.exists():
+            index.write_bytes(own_index.read_bytes())
+        make_change(git, index, change)
+        own = Git(git.spawner, git.repository, {**git.variables, "GIT_INDEX_FILE": str(index)})
+        names = {*own.run("diff-files", "-z", "--name-only").split(b"\0")[:-1]}
+    top = git.repository.work_tree or Path(
+        os.fsdecode(git.run("rev-parse", "--show-toplevel"))[:-1]
+    )
+    removed = change.paths - {*map(path_of, change.after)}
+    names |= {path for path in removed if os.path.lexists(top / os.fsdecode(path))}
+    return change.paths & names
 
 
 def _lines(rows: Iterable[bytes]) -> bytes:

@@ -176,7 +176,7 @@ class IsolatedOverlay:
 
     def _collect_all(self) -> Iterator[tuple[Path, ChangeSet]]:
         notes = self._current()
-        for folder in self._folders:
+        for folder in (*self._folders, *self._overlay.git_dirs):
             if not self._overlay.upper(folder).is_dir():
                 continue
             hash_by_path = {Path(path): sha256 for path, sha256 in notes.given_hashes.items()}

@@ -181,7 +181,9 @@ class _RepositoryApplier:
         commits = [entry.commit for entry in stash.after]
         for entry in reversed(stash.after):
             if entry.commit not in now:
-                self._git.run("stash", "store", "-q", "-m", entry.message, entry.commit)
+                # As `git stash store` does, which needs a work tree.
+                words = ("update-ref", "--create-reflog", "-m", entry.message, STASH, entry.commit)
+                self._git.run(*words)
         n_new = sum(commit not in now for commit in commits)
         for number in reversed(range(len(now))):
             if now[number] not in commits:

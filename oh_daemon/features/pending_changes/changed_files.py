@@ -67,6 +67,7 @@ class Layers:
 
         `handed_in` has hashes by real path; for the others see `changes.collect`.
         """
+        is_git = folder in self._overlay.git_dirs
         below = {path: sha256 for path, sha256 in handed_in.items() if path.is_relative_to(folder)}
         collection = collect(
             self._overlay.upper(folder),
@@ -74,7 +75,7 @@ class Layers:
             handed_in={path.relative_to(folder): sha256 for path, sha256 in below.items()},
             since_ns=since_ns,
             list_open=list_open,
-            are_ignored=partial(find_ignored, self._host, folder),
+            are_ignored=None if is_git else partial(find_ignored, self._host, folder),
         )
         self.take_out(folder, collection.same)
         return collection

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from oh_daemon.common.plain_text import clip_line, well_formed
-from oh_daemon.features.pending_changes.git_repositories import RepositoryGrouping, RepositoryNames
+from oh_daemon.features.pending_changes.git_repositories import (
+    RepositoryGrouping,
+    RepositoryNames,
+    top_in,
+)
 from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
 from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
 from oh_daemon.protocol.errors import ToolError
@@ -25,10 +29,13 @@ from oh_daemon.system.git import (
     IndexChange,
     Repository,
     compare_index,
+    differing_from_disk,
     head_of,
     init,
     is_object,
+    path_of,
     refs_of,
+    rows_of,
     stash_of,
 )
 from oh_daemon.system.spawner import Spawner
@@ -53,6 +60,12 @@ class GitPlan:
     """For the model."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
     """Names below each open folder that are to be taken out of the layer; others stay there."""
+    refused_files: dict[Path, str] = field(default_factory=dict[Path, str])
+    """Files in open folders that git wrote for something that was refused, with the reason."""
+    tracked_outside: dict[Path, frozenset[Path]] = field(
+        default_factory=dict[Path, frozenset[Path]]
+    )
+    """Files outside the open folders that git may have written, by the top of their work tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +94,18 @@ class Repositories:
         put_blob: Callable[[bytes], str],
         uri_of: Callable[[Path], str],
         name_of: Callable[[Path], str],
+        folders: Sequence[Path],
     ) -> None:
-        """`name_of` returns what people call a path; empty for the usual repository."""
+        """`name_of` returns what people call a path; empty for the usual repository.
+
+        `folders` are the real paths of the open folders, beyond which no file is changed.
+        """
         self._overlay = overlay
         self._host = host
         self._put_blob = put_blob
         self._uri_of = uri_of
         self._name_of = name_of
+        self._folders = folders
         self._under_way: dict[Path, int] = {}
         """Repositories in the middle of something, and when that began."""
 
@@ -102,7 +120,8 @@ class Repositories:
         def name_of(top: Path) -> str:
             return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
 
-        return cls(overlay, host, documents.history.blobs.put_blob, uri_of, name_of)
+        put_blob = documents.history.blobs.put_blob
+        return cls(overlay, host, put_blob, uri_of, name_of, folders.roots)
 
     def plan(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
@@ -118,8 +137,10 @@ class Repositories:
             for common, group in grouping.groups.items():
                 began_ns = self._under_way.get(common, since_ns)
                 operation = next((each.operation for each in group if each.operation), None)
-                if operation is None:
-                    self._plan_group(plan, group, began_ns)
+                is_refused = self._is_refused(plan, group)
+                if operation is None or is_refused:
+                    if not is_refused:
+                        self._plan_group(plan, group, began_ns)
                     removals += [change.name for each in group for change in each.changes.values()]
                     continue
                 under_way[common] = began_ns
@@ -128,6 +149,58 @@ class Repositories:
                     plan.notes.append(_UNDER_WAY.format(operation=operation, name=name))
         self._under_way = under_way
         return plan
+
+    def _is_refused(self, plan: GitPlan, group: Sequence[RepositoryNames]) -> bool:
+        try:
+            refusals = [self._refuse_outside(plan, names) for names in group]
+        except ToolError as exc:
+            name = self._name_of(group[0].repository.git_dir)
+            plan.notes.append(_refusal_text([name], f"{exc}"))
+            return True
+        return any(refusals)
+
+    def _refuse_outside(self, plan: GitPlan, names: RepositoryNames) -> bool:
+        """Refuse what changes files outside the open folders, which no plan would bring along."""
+        disk, overlay = Git(self._host, names.repository), Git(self._overlay, names.repository)
+        if names.is_new or self._is_inside(top := _top_of(names, disk)):
+            return False
+        tops = self._tops(names.common)
+        index = compare_index(disk, overlay) if names.has_index else None
+        paths = index.paths if index else frozenset[bytes]()
+        outside = {path for path in paths if not self._is_inside(top / os.fsdecode(path))}
+        if index is not None and outside:
+            outside &= differing_from_disk(disk, index)
+        if names.has_refs:  # The stash of all work trees.
+            paths |= (stashed := _stashed(disk, overlay))
+            outside |= {
+                path
+                for path in stashed
+                if not any(self._is_inside(each / os.fsdecode(path)) for each in tops)
+            }
+        if names.has_index and not names.operation:
+            rows = rows_of(disk) | (index.after if index else frozenset[bytes]())
+            tracked = (Path(os.fsdecode(path_of(row))) for row in rows)
+            plan.tracked_outside[top] = frozenset(tracked)
+        is_foreign = not any(folder.is_relative_to(top) for folder in self._folders)
+        is_moved = is_foreign and names.has_head and head_of(disk) != head_of(overlay)
+        if not (outside or is_moved):
+            return False
+        why = f"git changed {first_names(outside) or 'HEAD'}, {outside_text(top)}"
+        plan.notes.append(f"[git] Not kept: {why}.")
+        plan.refused_files |= {
+            path: why
+            for each in (top, *tops)
+            for name in paths
+            if self._is_inside(path := each / os.fsdecode(name))
+        }
+        return True
+
+    def _is_inside(self, path: Path) -> bool:
+        return any(map(path.is_relative_to, self._folders))
+
+    def _tops(self, common: Path) -> Sequence[Path]:
+        """Return the work trees of a repository that hold open folders or parts of them."""
+        return [top for folder in self._folders if (top := top_in(folder, common)) is not None]
 
     def forget(self) -> None:
         """Everything was taken out of the layers."""
@@ -200,7 +273,9 @@ class Repositories:
         _check(repository_git, pack, comparison.tips)
         names_in_git = _changed_names(repository_git, comparison)
         work_tree = names.repository.work_tree
-        top = work_tree or _top(disk)
+        top = _top_of(names, disk)
+        if not self._is_inside(top):  # Refs of one repository are those of all its work trees.
+            top = next(iter(self._tops(names.common)), top)
         name = self._name_of(top)
         words = CommitTitles(repository_git, self._uri_of(top), f" in {name}" if name else "")
         rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
@@ -293,6 +368,36 @@ def _changed_names(repository_git: Git, comparison: _RepositoryChanges) -> list[
 
 def _lines(rows: Sequence[str]) -> bytes:
     return "".join(f"{row}\n" for row in rows).encode()
+
+
+def _stashed(disk: Git, overlay: Git) -> frozenset[bytes]:
+    """Return the names of files in the entries that the stash gained or lost."""
+    before, after = ({entry.commit for entry in stash_of(git)} for git in (disk, overlay))
+    names: set[bytes] = set()
+    for commit in before ^ after:
+        words = ("diff-tree", "-r", "-z", "--name-only", "--no-commit-id", f"{commit}^1", commit)
+        names |= {*overlay.run(*words).split(b"\0")[:-1]}
+        # `--include-untracked` puts these files into a third parent; see git-stash(1).
+        untracked = overlay.ask("ls-tree", "-r", "-z", "--name-only", f"{commit}^3")
+        names |= {*untracked.stdout.split(b"\0")[:-1]}
+    return frozenset(names)
+
+
+def first_names(paths: Collection[bytes]) -> str:
+    """Return the first of some names as people read them, and how many more there are."""
+    names = [printable(os.fsdecode(path)) for path in sorted(paths)]
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def outside_text(top: Path) -> str:
+    """Return why a file of a work tree is left as it was, and the way out."""
+    return f"outside the open folder: open the repository's root, {printable(str(top))}, for that"
+
+
+def _top_of(names: RepositoryNames, disk: Git) -> Path:
+    work_tree = names.repository.work_tree
+    return work_tree.resolve() if work_tree is not None else _top(disk)
 
 
 def _top(disk: Git) -> Path:
@@ -428,6 +533,4 @@ def _verb(move: RefMove) -> str:
 
 
 def _index_title(index: IndexChange) -> str:
-    paths = [printable(os.fsdecode(path)) for path in sorted(index.paths)]
-    more = len(paths) - _MAX_NAMED
-    return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return first_names(index.paths)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from oh_daemon.features.pending_changes.upper_layer import Change
 from oh_daemon.system import git_lock
-from oh_daemon.system.git import Repository
+from oh_daemon.system.git import TASK_MARK, Repository
+from oh_daemon.system.proc import mounts_below
 
 _REFS = re.compile(r"(packed-refs|refs/(heads|tags)/.*|(logs/)?refs/stash|reftable/.*)")
 _OPERATIONS = {
@@ -159,31 +160,78 @@ def _work_tree(git_dir: Path) -> Path | None:
         return git_dir.parent if git_dir.name == ".git" else None
 
 
-def git_dirs_outside(folders: Sequence[Path]) -> list[Path]:
-    """Return where git keeps what belongs to open folders, and is in none of them.
+@dataclass(frozen=True, slots=True)
+class OutsideGitDirs:
+    """Folders with git's own files of open folders that lie in none of them, the outermost ones.
 
-    So it is for linked work trees, and for folders of a larger repository.
+    Linked work trees, submodules and folders of a larger repository have such folders.
     """
-    outside: dict[Path, None] = {}
+
+    layered: Sequence[Path]
+    """What commands change there is planned as in a repository of the open folder."""
+    fixed: Sequence[Path]
+    """Commands can only read these."""
+
+
+def git_dirs_outside(folders: Sequence[Path]) -> OutsideGitDirs:
+    """Look at the disk, and return what an overlay has to show of git outside the open folders."""
+    dirs: dict[Path, bool] = {}
     for folder in folders:
-        top = next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
-        git_dir = _led_to(top / ".git") if top else None
-        if git_dir is not None and is_git_dir(git_dir):
-            outside |= dict.fromkeys((_common(git_dir), git_dir))
-    return [each for each in outside if not any(map(each.is_relative_to, folders))]
+        if (git_dir := git_dir_of(folder)) is not None:
+            common = _common(git_dir)
+            is_fixed = not _belongs(folder, git_dir, common) or bool(mounts_below(common))
+            dirs |= {place: dirs.get(place, False) or is_fixed for place in (common, git_dir)}
+    outermost = [
+        each
+        for each in dirs
+        if not any(map(each.is_relative_to, (*folders, *(dirs.keys() - {each}))))
+    ]
+    return OutsideGitDirs(
+        layered=[each for each in outermost if not dirs[each]],
+        fixed=[each for each in outermost if dirs[each]],
+    )
+
+
+def _belongs(folder: Path, git_dir: Path, common: Path) -> bool:
+    """Return whether a repository knows the work tree that names it, and takes its commits.
+
+    A `.git` file, a link or a `commondir` may have come with a download and name any repository.
+    """
+    top = _top_of(folder)
+    if top is None or not git_dir.is_relative_to(common) or (git_dir / TASK_MARK).exists():
+        return False
+    link = top / ".git"
+    if not link.is_file():
+        return not link.is_symlink()
+    try:
+        return Path(_line_of(git_dir / "gitdir")).resolve() == link
+    except OSError:
+        outer = git_dir_of(top.parent)  # A submodule has its own files in the outer repository's.
+        return outer is not None and git_dir.is_relative_to(_common(outer))
+
+
+def top_in(folder: Path, common: Path) -> Path | None:
+    """Return the top of the work tree that holds a folder, if it is one of that repository."""
+    git_dir = git_dir_of(folder)
+    return _top_of(folder) if git_dir is not None and _common(git_dir) == common else None
 
 
 def drop_leftover_locks(folders: Sequence[Path]) -> None:
-    """Unlock the repositories at the top of open folders that a killed daemon left locked."""
+    """Unlock the repositories of open folders that a killed daemon left locked."""
     for git_dir in filter(None, map(git_dir_of, folders)):
         with suppress(OSError):
             git_lock.drop_leftover(git_dir)
 
 
 def git_dir_of(folder: Path) -> Path | None:
-    """Return the repository whose work tree begins at a folder, or None."""
-    git_dir = _led_to(folder / ".git")
+    """Return where git keeps the index and HEAD of the work tree that holds a folder, or None."""
+    top = _top_of(folder)
+    git_dir = _led_to(top / ".git") if top else None
     return git_dir if git_dir is not None and is_git_dir(git_dir) else None
+
+
+def _top_of(folder: Path) -> Path | None:
+    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
 
 
 def _led_to(place: Path) -> Path | None:

@@ -35,7 +35,12 @@ from oh_daemon.features.pending_changes.changed_files import (
     describe_change,
     why_not_applied,
 )
-from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
+from oh_daemon.features.pending_changes.git_plan import (
+    GitPlan,
+    Repositories,
+    first_names,
+    outside_text,
+)
 from oh_daemon.features.pending_changes.git_repositories import drop_leftover_locks
 from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
 from oh_daemon.features.pending_changes.upper_layer import (
@@ -340,11 +345,14 @@ class PendingChanges:
         self._paths_by_folder = []
         self._ignored_files = {}
         findings = [*self._collected(with_unfinished=with_unfinished)]
+        git = self._git_planned(findings)
         for finding in findings:
             folder, change_set = finding.folder, finding.change_set
             plans = for_each(partial(self._planned_change, folder), change_set.changes)
             for change, planned_change in zip(change_set.changes, plans, strict=True):
-                if change.name in finding.unfinished:
+                if why := git.refused_files.get(folder / change.name):
+                    left_out[self._documents.folders.name(folder / change.name)] = why
+                elif change.name in finding.unfinished:
                     changes += self._new_of_unfinished(folder / change.name, planned_change)
                 elif isinstance(planned_change, str):
                     left_out[self._documents.folders.name(folder / change.name)] = planned_change
@@ -355,7 +363,6 @@ class PendingChanges:
             }
             names = [c.name for c in change_set.changes if c.name not in finding.unfinished]
             self._paths_by_folder.append((folder, names))
-        git = self._git_planned(findings)
         if not (changes or left_out or git.repositories or git.notes):
             return None
         return ChangesPlanned(
@@ -371,7 +378,7 @@ class PendingChanges:
         if root is None:
             return
         handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
-        for folder in self._documents.folders.roots:
+        for folder in (*self._documents.folders.roots, *self._sandbox.git_dirs):
             is_open = cache(partial(held_open, root, folder))
             change_set = self._layers.collect(
                 folder, handed_in, self._start.at_ns, tuple if with_unfinished else is_open
@@ -417,7 +424,26 @@ class PendingChanges:
             self._sandbox.refresh()
         plan = self._repositories.plan(folders_and_changes, self._start.at_ns)
         self._paths_by_folder += [(folder, [*names]) for folder, names in plan.removals.items()]
+        for top, tracked in plan.tracked_outside.items():
+            self._forget_outside(top, tracked, plan.notes)
         return plan
+
+    def _forget_outside(self, top: Path, tracked: Collection[Path], notes: list[str]) -> None:
+        """Let the sandbox have the disk's files of a work tree where they are not to be changed."""
+        place = self._sandbox.private_place(top)
+        if place is None:
+            return
+        below, folders = top.relative_to(place), self._documents.folders
+        relevant = {up for path in tracked for up in (path, *path.parents)}
+        names = [
+            name
+            for name in names_below(self._sandbox.upper(place), below, _MAX_NAMES)
+            if name.relative_to(below) in relevant and not folders.contains(place / name)
+        ]
+        if names:
+            self._paths_by_folder.append((place, names))
+            paths = [os.fsencode(name.relative_to(below)) for name in names]
+            notes.append(f"Left as it was: {first_names(paths)}: {outside_text(top)}.")
 
     def _show_disk(self) -> None:
         """Take what was planned out of the overlay, which then shows the disk again."""

@@ -113,10 +113,11 @@ def collect(
     handed_in: Mapping[Path, str],
     since_ns: int,
     list_open: Callable[[], Collection[Path]],
-    are_ignored: AreIgnored,
+    are_ignored: AreIgnored | None,
 ) -> ChangeSet:
     """Compare a layer with the folder below it. Raises `OSError`.
 
+    `are_ignored` is None where git keeps its own files.
     `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
     the command began, as a time of files; `list_open` is `proc.held_open`, which takes long.
     """
@@ -219,12 +220,13 @@ def _is_reported_by_others(change: Change) -> bool:
     return kinds == {"folder"} and is_one
 
 
-def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str]]:
+def _walk(roots: _Roots, are_ignored: AreIgnored | None) -> tuple[list[_Pair], list[str]]:
     """Return every pair that is not ignored, and the topmost names that are.
 
     Git is asked about the upper folders first, so that what it ignores is not even listed.
     """
-    top = _Pair("", os.fstat(roots.layer), os.fstat(roots.disk), is_hiding=False, is_git=False)
+    is_git = are_ignored is None
+    top = _Pair("", os.fstat(roots.layer), os.fstat(roots.disk), is_hiding=False, is_git=is_git)
     pairs: list[_Pair] = []
     ignored_names: list[str] = []
     queue, at_once = deque([top]), _FIRST_ASKED
@@ -239,7 +241,7 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
         }
         out = (
             {pairs_by_query[name] for name in are_ignored([*pairs_by_query])}
-            if pairs_by_query
+            if are_ignored and pairs_by_query
             else set[str]()
         )
         ignored_names += (name for name in out if out.isdisjoint(parents(name)))

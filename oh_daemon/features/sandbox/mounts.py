@@ -70,11 +70,13 @@ class SandboxMounts:
     """Real paths of folders that nothing inside can write to, even below those above."""
     scratch: Sequence[Path] = ()
     """Real paths of folders like `private`, which are empty where something is mounted below."""
+    git_dirs: Sequence[Path] = ()
+    """Real paths of repositories' own folders outside the open ones; git brings their changes."""
 
     @property
     def places(self) -> Sequence[Path]:
         """Each place that a layer covers, once."""
-        return [*dict.fromkeys((*self.folders, *self.private, *self.scratch))]
+        return [*dict.fromkeys((*self.folders, *self.private, *self.scratch, *self.git_dirs))]
 
     def covered_places(self) -> Mapping[Path, str]:
         """Return what may hold secrets now, as `SecretCovers.find` does."""

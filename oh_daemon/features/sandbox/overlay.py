@@ -51,6 +51,8 @@ from oh_daemon.system.spawner import FIRST_FD, Enclosure, Process, Spawner, inpu
 _PATIENCE_S = 10.0
 _FILTER, _OPTIONS, _TERMINALS = range(FIRST_FD, FIRST_FD + 3)
 """Descriptors of the first program."""
+_VARIABLES = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
+"""Without it, git looks for a repository no further than the mount of the open folder; git(1)."""
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
 _MOUNT = (
     "the sandbox cannot cover {}, since {} has been mounted there. "
@@ -124,7 +126,8 @@ class OverlaySandbox:
         self._marked_root: int | None = None
         """The process 1 of which `holder` knows."""
         self._end_reason = ""
-        self._spawner = Spawner(self.enclose, network.variables if network else {})
+        self._variables = {**_VARIABLES, **(network.variables if network else {})}
+        self._spawner = Spawner(self.enclose, self._variables)
 
     @property
     def spawner(self) -> Spawner:
@@ -145,14 +148,26 @@ class OverlaySandbox:
 
         It begins in a folder, if that is there. Raises `OSError` and `ToolError`.
         """
-        network = self._network.variables if self._network else dict[str, str]()
-        variables = [f"{name}={value}" for name, value in network.items()]
+        variables = [f"{name}={value}" for name, value in self._variables.items()]
         words = entry.apart_words(self.start(), str(folder), self._writable)
         return [*words, "env", *variables]
 
     def upper(self, folder: Path) -> Path:
         """Return where what commands change below an open folder lies."""
         return upper_of(self._mounts, self._place, folder)
+
+    @property
+    def git_dirs(self) -> Sequence[Path]:
+        """Repositories' own folders outside the open ones, each with a layer of its own."""
+        return self._mounts.git_dirs
+
+    def private_place(self, path: Path) -> Path | None:
+        """Return the folder whose layer has what commands change at a path and is never applied."""
+        places = [at for at in self._mounts.places if path.is_relative_to(at)]
+        place = max(places, key=lambda at: len(at.parts), default=None)
+        is_whole = place is not None and not mounts_below(place)
+        is_private = place in (*self._mounts.private, *self._mounts.scratch)
+        return place if is_private and is_whole else None
 
     def inside(self, folder: Path) -> OverlayFolder:
         """Return the way to write into the sandbox below an open folder, once it has started."""
@@ -273,7 +288,7 @@ class OverlaySandbox:
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
-        for place in self._mounts.folders:
+        for place in (*self._mounts.folders, *self._mounts.git_dirs):
             if inner_mounts := mounts_below(place):
                 raise ToolError(_MOUNT.format(place, next(iter(inner_mounts))))
         mounts, self._overlays, self._masked = mounts_of(

@@ -6,6 +6,7 @@ may have made them say anything: git is told where the repository is, and has an
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.protocol.errors import InvalidParamsError, ToolError
-from oh_daemon.system.git import Git, Repository, run_git
+from oh_daemon.system.git import TASK_MARK, Git, Repository, run_git
 from oh_daemon.system.spawner import Spawner
 
 OURS = ".openhands"
@@ -111,6 +112,8 @@ def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskWorktree:
         raise InvalidParamsError(f"{str(repository)!r} has no commit to begin with")
     commit = base.stdout.decode().strip()
     Git(spawner, Repository(git_dir)).run("worktree", "add", "-q", "--detach", str(place), commit)
+    own = run_git(spawner, "rev-parse", "--absolute-git-dir", cwd=place).stdout
+    Path(os.fsdecode(own).removesuffix("\n"), TASK_MARK).touch()
     return TaskWorktree(Git(spawner, Repository(git_dir, place)), place, commit)
 
 

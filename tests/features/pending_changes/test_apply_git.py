@@ -285,24 +285,3 @@ def test_a_rollback_says_that_it_takes_no_commit_back(world: World) -> None:
     assert conflict["reason"].startswith("commit on main: Fix the parser")
     assert (world.project / "a.txt").read_text() == "one\n"
     assert item["git"][0]["after"] == git(world.project, "rev-parse", "main")
-
-
-def test_a_repository_outside_the_open_folders_can_only_be_read(world: World) -> None:
-    main = repository(world.home / "main")
-    tree = world.home / "tree"
-    git(main, "worktree", "add", "-q", "-b", "side", str(tree))
-    world.script(
-        call("terminal", command="git log --format=%s && git diff --stat"),
-        call("terminal", command=COMMIT),
-        say("Done."),
-    )
-    client = world.daemon(settings=VIEW, folders=[tree])
-    client.request("workspace/setTrust", {"folder": tree.as_uri(), "trusted": "full"})
-    world.start(client)
-    world.turn(client)
-    first_text, refused_text = (content_of(item) for item in items(client, "command"))
-    assert first_text.startswith("First\n")
-    assert "index.lock': Read-only file system" in refused_text
-    assert "[the sandbox keeps git from that: give the reason in outside" in refused_text
-    assert "Edited a.txt" in refused_text
-    assert git(tree, "status", "--porcelain") == "M a.txt"

@@ -85,7 +85,12 @@ def project_git(tmp_path: Path) -> Generator[ProjectGit]:
             return "" if top == workspace.project else str(top.relative_to(workspace.project))
 
         repositories = Repositories(
-            workspace.view.spawner, workspace.host, put, Path.as_uri, name_of
+            workspace.view.spawner,
+            workspace.host,
+            put,
+            Path.as_uri,
+            name_of,
+            [workspace.project],
         )
         yield ProjectGit(workspace, repositories, blobs)
 
