@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,9 @@ _LITERAL = b":(top,literal)"
 _MAX_NAMED_CHARS = 1 << 16
 """So much fits into a command line; of more paths, git lists all."""
 _BEFORE, _AFTER, _TO_ADD, _SKIPPED = b"-", b"+", b"N", b"S"
+_OTHER_OWNER = re.compile(r"(?:dubious ownership in repository at|unsafe repository \() ?'(.+?)'")
+"""The second form is that of git 2.35 and 2.36."""
+_LF = "\n"
 _LIST_TIMEOUT_S = 10.0
 _IGNORED = ("check-ignore", "-z", "--stdin")
 _TIMEOUT_S = 60.0
@@ -70,6 +74,30 @@ def run_git(
         stdin=stdin,
         timeout_s=timeout_s,
     )
+
+
+def refusal_of(spawner: Spawner, folder: Path) -> str | None:
+    """Return why git refuses to work in a folder that has a repository, with the cure if known.
+
+    Such as a repository of another user; see `safe.directory` in git-config(1). None if git works
+    there, is missing, or finds no repository.
+    """
+    if not any((up / ".git").exists() for up in (folder, *folder.parents)):
+        return None
+    try:
+        answer = run_git(spawner, "rev-parse", "--absolute-git-dir", cwd=folder)
+    except ToolError:
+        return None
+    message = answer.stderr.decode("utf-8", "replace")
+    if answer.exit_code == 0 or "not a git repository" in message:
+        return None
+    if match := _OTHER_OWNER.search(message):
+        cure = shlex.join(("git", "config", "--global", "--add", "safe.directory", match[1]))
+        return (
+            f"git refuses the repository {match[1]!r}, since it belongs to another user;"
+            f" if you trust it: {cure}"
+        )
+    return f"git refuses the repository of {str(folder)!r}: {message.strip().partition(_LF)[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +199,8 @@ def ask_git(
     except ToolError as exc:
         logger.warning("git says nothing about %s: %s", repository, exc)
         return []
+    if result.exit_code > 1:
+        logger.warning("git refuses %s: %s", repository, result.stderr.decode("utf-8", "replace"))
     return os.fsdecode(result.stdout).split("\0")[:-1]
 
 

@@ -18,6 +18,7 @@ from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import SAFE_GIT, CommandVariables, clean_env_without_git
+from oh_daemon.system.git import refusal_of
 from oh_daemon.system.spawner import Spawner, start_thread
 from oh_daemon.workspace.paths import printable
 
@@ -113,6 +114,8 @@ class Machine(Feature):
             if answer.exit_code == 0:
                 files = f"{n_changed or 'no'} changed file{'' if n_changed == 1 else 's'}"
                 self._git = f"{head.where}, {files}"
+            elif refusal := refusal_of(self._spawner, folder):
+                self._git = f"{head.where}, {refusal}"
         except ToolError as exc:
             logger.info("git status in %s: %s", folder, exc)
         self._is_answered.set()

@@ -35,6 +35,7 @@ from oh_daemon.system.git import (
     is_object,
     path_of,
     refs_of,
+    refusal_of,
     rows_of,
     stash_of,
 )
@@ -232,6 +233,9 @@ class Repositories:
         self, names: RepositoryNames, since_ns: int
     ) -> Sequence[RepositoryChanges]:
         repository, overlay = names.repository, Git(self._overlay, names.repository)
+        # git does not check the owner where `--git-dir` names the repository, as below.
+        if refusal := refusal_of(self._host, repository.work_tree or repository.git_dir):
+            raise ToolError(refusal)
         with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
             objects = names.common / "objects"
             if names.is_new:

@@ -34,6 +34,7 @@ from oh_daemon.protocol.problems import render_problem
 from oh_daemon.storage.commit import CommitThread
 from oh_daemon.storage.event_log import open_log
 from oh_daemon.system import git_lock
+from oh_daemon.system.git import refusal_of
 from oh_daemon.system.private_files import disk_error
 from oh_daemon.system.spawner import Spawner
 
@@ -65,6 +66,9 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     git = shutil.which("git")
     consequence = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {consequence}")
+    with closing(Spawner()) as spawner:
+        if refusal := refusal_of(spawner, folder):
+            yield "!", refusal
     yield from _lock(folder)
     yield _log(folder)
     log_file = Places(os.environ).log_file

@@ -52,6 +52,7 @@ from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.protocol.problems import render_problem
 from oh_daemon.protocol.settings import Merged
+from oh_daemon.system.git import refusal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,8 @@ def run_headless(
             images = read_images(request.images)
             open_conversation = _open(request, conversations, config, models, watch)
         _announce(request, open_conversation, models)
+        if refusal := refusal_of(conversations.context.services.spawner, request.workspace):
+            print_line(refusal)
         where = f"conversation {open_conversation.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
         control = signals.control = DeskHere(open_conversation, conversations)

@@ -45,6 +45,10 @@ def test_git_is_asked_for_the_changes_where_the_folder_is_trusted(tmp_path: Path
     (tmp_path / "a.py").write_text("x = 1\n")
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "first")
+    git(tmp_path, "config", "core.repositoryFormatVersion", "99")
+    refusal = f"branch trunk, git refuses the repository of '{tmp_path}': fatal: "
+    assert facts(tmp_path)["git"].startswith(refusal)
+    git(tmp_path, "config", "--file", ".git/config", "core.repositoryFormatVersion", "0")
     assert facts(tmp_path)["git"] == "branch trunk, no changed files"
     (tmp_path / "a.py").write_text("x = 2\n")
     (tmp_path / "new.py").touch()
