@@ -40,6 +40,10 @@ _GIT_STARTS_NOTHING = (
     *(("gc.auto", "0"), ("maintenance.auto", "false")),
 )
 """Settings of git that come last, so they win over those of the user and of the repository."""
+_NAMES_REPOSITORY = re.compile(
+    r"GIT_(ALTERNATE_OBJECT_DIRECTORIES|OBJECT_DIRECTORY|DIR|WORK_TREE|COMMON_DIR|PREFIX"
+    r"|IMPLICIT_WORK_TREE|GRAFT_FILE|INDEX_FILE|REPLACE_REF_BASE|SHALLOW_FILE|NAMESPACE)"
+)
 SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 """Git that starts nothing which a hostile repository names."""
 
@@ -71,6 +75,15 @@ def project_variables(folder: Path) -> dict[str, str]:
 def clean_env_without_git(base: Mapping[str, str]) -> dict[str, str]:
     """Return what `clean_env` does, for a git that is told everything on its command line."""
     return {name: value for name, value in clean_env(base).items() if not name.startswith("GIT_")}
+
+
+def git_env_of_user(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for a git that acts for the user, as in the user's terminal: a push.
+
+    Only those are missing that name a repository, as in a hook; see `git rev-parse
+    --local-env-vars`.
+    """
+    return {name: value for name, value in base.items() if not _NAMES_REPOSITORY.fullmatch(name)}
 
 
 def _git(base: Mapping[str, str]) -> dict[str, str]:

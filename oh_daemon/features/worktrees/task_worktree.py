@@ -15,7 +15,8 @@ from pathlib import Path
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.protocol.errors import InvalidParamsError, ToolError
-from oh_daemon.system.git import TASK_MARK, Git, Repository, run_git
+from oh_daemon.system.environment import git_env_of_user
+from oh_daemon.system.git import TASK_MARK, Git, Repository, refusal_of, run_git
 from oh_daemon.system.spawner import Spawner
 
 OURS = ".openhands"
@@ -90,7 +91,8 @@ class TaskWorktree:
     def commit(self, files: str, message: str, branch: str) -> str:
         """Make a new branch of one commit with these files, and return the commit."""
         words = ("commit-tree", "-p", self.base, "-F", "-", files)
-        commit = self.git.run(*words, stdin=message.encode()).decode().strip()
+        user = replace(self.git, variables=git_env_of_user(os.environ))
+        commit = user.run(*words, stdin=message.encode()).decode().strip()
         self.git.run("update-ref", f"refs/heads/{branch}", commit, "0" * len(commit))
         return commit
 
@@ -105,7 +107,8 @@ def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskWorktree:
         spawner, "rev-parse", "--path-format=absolute", "--git-common-dir", cwd=repository
     )
     if where.exit_code:
-        raise InvalidParamsError(f"{str(repository)!r} is in no git repository that can be used")
+        why = refusal_of(spawner, repository) or f"{str(repository)!r} is in no git repository"
+        raise InvalidParamsError(why)
     git_dir = Path(where.stdout.decode().strip())
     base = run_git(spawner, "rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=repository)
     if base.exit_code:

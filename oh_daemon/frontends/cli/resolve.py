@@ -38,9 +38,10 @@ from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import Signals, on_signals
 from oh_daemon.frontends.cli.turn_watch import DONE, NEEDS_A_PERSON, TURN_FAILED
 from oh_daemon.kernel.ports import Json
-from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
-from oh_daemon.system.git import run_git
-from oh_daemon.system.spawner import Spawner
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError, ToolError, UserError
+from oh_daemon.system.environment import git_env_of_user
+from oh_daemon.system.git import refusal_of, run_git
+from oh_daemon.system.spawner import Completed, Spawner
 
 DRAFT = 6
 Boundary = Literal["container", "vm"]
@@ -69,6 +70,9 @@ Then call `finish`. If the issue is not solved, `resolved` is false and `summary
 _CHECK = " When you are done, this must succeed, so run it: `{}`"
 _NAME = re.compile(r"[^a-z0-9]+")
 _TITLE_CHARS = 72
+_ORIGIN = "origin"
+_GIT_TIMEOUT_S = 600.0
+"""A push may upload much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,12 @@ def run_resolve(request: ResolveRequest) -> int:
     with closing(Spawner()) as spawner, ExitStack() as at_the_end:
         issue = read_issue(request.issue, spawner)
         top = run_git(spawner, "rev-parse", "--show-toplevel", cwd=request.repository)
-        if top.exit_code == 0:
-            request = replace(request, repository=Path(os.fsdecode(top.stdout).rstrip("\n")))
+        if top.exit_code != 0:
+            raise InvalidParamsError(
+                refusal_of(spawner, request.repository)
+                or f"{str(request.repository)!r} is in no git repository with a work tree"
+            )
+        request = replace(request, repository=Path(os.fsdecode(top.stdout).rstrip("\n")))
         branch = request.branch or f"oh-daemon/{_short_name(issue)}"
         worktree_folder = request.repository.with_name(
             f"{request.repository.name}-{_short_name(issue)}"
@@ -127,7 +135,11 @@ def run_resolve(request: ResolveRequest) -> int:
         if code == DONE:
             job.keep_log()
             tree.remove()
-            job.publish(spawner)
+            try:
+                job.publish(spawner)
+            except (ToolError, UserError) as exc:
+                print_line(exc.message)
+                return TURN_FAILED
         return code
 
 
@@ -153,14 +165,16 @@ def _require_new(spawner: Spawner, request: ResolveRequest, branch: str, out: Pa
     """Raises `InvalidParamsError` for what would stop it at the end, or would overwrite work."""
 
     def succeeds(*words: str) -> bool:
-        return run_git(spawner, *words, cwd=request.repository).exit_code == 0
+        return _run_as_user(spawner, request.repository, *words).exit_code == 0
 
     if not succeeds("check-ref-format", "--branch", branch):
         raise InvalidParamsError(f"--branch: {branch!r} is no name of a branch")
     if succeeds("rev-parse", "--verify", "-q", f"refs/heads/{branch}"):
         raise InvalidParamsError(f"there is a branch {branch!r} already; name another by --branch")
-    if not succeeds("var", "GIT_COMMITTER_IDENT"):
+    if not (succeeds("var", "GIT_AUTHOR_IDENT") and succeeds("var", "GIT_COMMITTER_IDENT")):
         raise InvalidParamsError("git does not know who commits; set user.name and user.email")
+    if (request.pushes or request.opens) and not succeeds("remote", "get-url", "--push", _ORIGIN):
+        raise InvalidParamsError(f"--push: the repository has no remote {_ORIGIN!r}")
     if request.opens and not succeeds("symbolic-ref", "-q", "HEAD"):
         raise InvalidParamsError("--pr: no branch is checked out that it could be merged into")
     if (out / "tree").exists():
@@ -168,6 +182,28 @@ def _require_new(spawner: Spawner, request: ResolveRequest, branch: str, out: Pa
             f"{str(out / 'tree')!r} is there from an earlier run; go on in it with `oh-daemon run "
             f"--autoresume -w`, remove it with `git worktree remove --force`, or name another --out"
         )
+
+
+def push_branch(
+    spawner: Spawner, repository: Path, branch: str, environment: Mapping[str, str]
+) -> None:
+    """Push a branch to `origin`, whatever address git takes for that. Raises `ToolError`."""
+    words = ("push", "--quiet", _ORIGIN, f"refs/heads/{branch}")
+    answer = _run_as_user(spawner, repository, *words, environment=environment)
+    if answer.exit_code:
+        why = answer.stderr.decode("utf-8", "replace").strip()
+        raise ToolError(f"the branch {branch!r} is there, and cannot be pushed: {why}")
+
+
+def _run_as_user(
+    spawner: Spawner,
+    repository: Path,
+    *words: str,
+    environment: Mapping[str, str] = os.environ,
+) -> Completed:
+    """Run git with the user's variables in the repository: an address can be relative to it."""
+    variables = git_env_of_user(environment)
+    return run_git(spawner, *words, cwd=repository, variables=variables, timeout_s=_GIT_TIMEOUT_S)
 
 
 @dataclass(slots=True)
@@ -247,12 +283,13 @@ class _Job:
         """Do what the command line says of pushing. Raises `UserError` and `ToolError`."""
         if not (self.request.pushes or self.request.opens):
             return
-        git = self.tree.git
-        base = git.run("symbolic-ref", "--short", "HEAD").decode().strip()
-        git.run("push", "--quiet", "origin", f"refs/heads/{self.branch}")
-        sys.stdout.write(f"pushed to origin/{self.branch}\n")
+        place = self.request.repository
+        push_branch(spawner, place, self.branch, os.environ)
+        sys.stdout.write(f"pushed to {_ORIGIN}/{self.branch}\n")
         if self.request.opens:
-            remote = git.run("remote", "get-url", "origin").decode()
+            remote = _run_as_user(spawner, place, "remote", "get-url", _ORIGIN).stdout.decode()
+            head = _run_as_user(spawner, place, "symbolic-ref", "--short", "HEAD").stdout
+            base = head.decode().strip()
             fields = {name: self.report[name] for name in ("title", "body")}
             fields |= {"head": self.branch, "base": base}
             pull_request = call_api(f"repos/{repository_of(remote)}/pulls", spawner, fields)

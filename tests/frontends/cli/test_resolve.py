@@ -4,8 +4,9 @@ import json
 import os
 import signal
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -17,7 +18,9 @@ from starts import SCRIPT
 from world import World
 
 from oh_daemon.frontends.cli.github import Issue, parse_issue, repository_of
+from oh_daemon.frontends.cli.resolve import push_branch
 from oh_daemon.protocol.errors import InvalidParamsError
+from oh_daemon.system.spawner import Spawner
 
 Json = dict[str, Any]
 PAGE = "https://github.com/shop/prices/issues/7"
@@ -29,6 +32,7 @@ ISSUE: Json = {
 }
 CHECK = "test $(cat a.txt) = two && touch checked.txt"
 WORK = "echo two > a.txt"
+AUTHOR = {"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "ann@example.org"}
 ONLY_CONTAINER = ("--sandbox", "off", "--boundary", "container")
 
 
@@ -90,13 +94,15 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     repository(world.project)
     origin = world.home / "shop/prices.git"
     git(world.home, "init", "-q", "--bare", str(origin))
-    git(world.project, "remote", "add", "origin", str(origin))
+    relative_origin = os.path.relpath(origin, world.project)
+    git(world.project, "remote", "add", "origin", relative_origin)
     (world.project / "b.txt").write_text("of the user, not committed\n")
-    world.script(call("terminal", command=WORK), finish())
+    # Only files count: no branch or tag of the agent's comes into the repository.
+    world.script(call("terminal", command=f"git branch agents; git tag agents; {WORK}"), finish())
     pull_request = {"html_url": "https://github.com/shop/prices/pull/8"}
     answers = {"/repos/shop/prices/issues/7": ISSUE, "/repos/shop/prices/pulls": pull_request}
     with github(answers) as (url, requests):
-        variables = {"GITHUB_API_URL": url, "GH_TOKEN": "t0ken-of-github"}
+        variables = {"GITHUB_API_URL": url, "GH_TOKEN": "t0ken-of-github", **AUTHOR}
         outcome = resolve(world, PAGE, "--check", CHECK, "--pr", **variables)
     assert (
         outcome.code,
@@ -114,6 +120,9 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     commit_text = git(world.project, "log", "-1", "--format=%s: %b%P", head)
     assert commit_text == f"{job_report['title']}: {PAGE}\n{job_report['base']}"
     assert git(origin, "rev-parse", "oh-daemon/issue-7") == head
+    assert git(origin, "log", "-1", "--format=%an %ae", head) == " ".join(AUTHOR.values())
+    refs = git(world.project, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags")
+    assert refs == "refs/heads/main\nrefs/heads/oh-daemon/issue-7"
     # What the user had is as it was, and only the log is left of the worktree.
     assert git(world.project, "status", "--porcelain") == "M b.txt"
     assert len(git(world.project, "worktree", "list").splitlines()) == 1
@@ -243,6 +252,57 @@ def test_an_issue_is_read_in_the_forms_that_it_comes_in(text: str, issue: Issue)
 def test_what_is_no_issue_is_refused(text: str) -> None:
     with pytest.raises(InvalidParamsError):
         parse_issue(text)
+
+
+def test_refusal_of_git_is_reported_before_work(world: World) -> None:
+    git(repository(world.project), "config", "core.repositoryFormatVersion", "99")
+    message = f"git refuses the repository of '{world.project}': fatal: "
+    outcome = resolve(world, "-")
+    assert (outcome.code, message in outcome.err) == (2, True), outcome.err
+    assert world.llm.requests == []
+    env = environment(world.home, **world.environment)
+    assert message in end(start([SCRIPT, "doctor"], world.project, env)).out
+    world.script(say("Done."))
+    words = [SCRIPT, "run", "Look", "--workspace", world.project]
+    assert message in end(start(words, world.home, env)).err.partition("Done.")[0]
+
+
+SSH = '#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n'
+"""A program in the place of ssh, which runs on this machine what it should run on the other."""
+
+
+@pytest.mark.parametrize(
+    ("address", "config"),
+    [
+        ("{origin}", {}),
+        ("../bare/shop.git", {}),
+        ("file://{origin}", {}),
+        ("ssh://host{origin}", {}),
+        ("user@host:{origin}", {}),
+        ("shop:bare/shop.git", {"url.{home}/.insteadOf": "shop:"}),
+        (
+            "https://host.invalid/shop.git",
+            {"url.{home}/bare/.pushInsteadOf": "https://host.invalid/"},
+        ),
+        ("bare", {"remote.origin.pushurl": "{origin}"}),
+    ],
+)
+def test_branch_is_pushed_to_every_address_that_git_takes(
+    tmp_path: Path, address: str, config: dict[str, str]
+) -> None:
+    project, origin = repository(tmp_path / "project"), tmp_path / "bare/shop.git"
+    git(tmp_path, "init", "-q", "--bare", str(origin))
+    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "ssh").chmod(0o755)
+    facts = {"origin": origin, "home": tmp_path}
+    git(project, "remote", "add", "origin", address.format(**facts))
+    for name, value in config.items():
+        git(project, "config", name.format(**facts), value.format(**facts))
+    # As in a hook of git, which has variables that name another repository.
+    variables = {"GIT_SSH_COMMAND": str(tmp_path / "ssh"), "GIT_DIR": str(tmp_path)}
+    with closing(Spawner()) as spawner:
+        push_branch(spawner, project, "main", {**os.environ, **variables})
+    assert git(origin, "rev-parse", "main") == git(project, "rev-parse", "main")
 
 
 def test_a_remote_names_its_repository() -> None:
