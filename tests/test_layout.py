@@ -117,7 +117,7 @@ BUDGETS: dict[str, int] = {
     "features/memory": 210,
     "features/models": 5270,
     "features/network": 800,
-    "features/pending_changes": 2370,
+    "features/pending_changes": 2450,
     "features/project_programs": 230,
     "features/replay": 1000,
     "features/review": 510,
@@ -144,7 +144,7 @@ BUDGETS: dict[str, int] = {
     "kernel": 4500,
     "protocol": 4440,
     "storage": 1500,
-    "system": 1580,
+    "system": 1650,
     "workspace": 2900,
 }
 """Unit -> the most code lines that it may have: no blank lines, comments or docstrings.

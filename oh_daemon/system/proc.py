@@ -131,7 +131,7 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
     paths: set[str] = set()
     for pid in _family(root_pid):
         paths |= {name for name, is_writable in _mapped_files(pid) if is_writable}
-        paths |= {name for number, name in _open(pid) if _is_written(pid, number)}
+        paths |= {name for number, name in _open(pid) if is_for_writing(open_flags(pid, number))}
     return _below(folder, paths)
 
 
@@ -164,19 +164,32 @@ def _family(root_pid: int) -> set[int]:
 
 def _open(pid: int) -> Iterator[tuple[str, str]]:
     """Yield the number and the name of each descriptor."""
-    with suppress(OSError):
-        for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - as in `reaper`.
-            with suppress(OSError):
-                yield number, str(Path(f"/proc/{pid}/fd/{number}").readlink())
+    for number in descriptors(pid):
+        with suppress(OSError):
+            yield number, str(Path(f"/proc/{pid}/fd/{number}").readlink())
 
 
-def _is_written(pid: int, number: str) -> bool:
+def descriptors(pid: int) -> list[str]:
+    """Return the numbers of a process's open files; none if it belongs to another user."""
+    try:
+        return os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - as in `reaper`.
+    except OSError:
+        return []
+
+
+def open_flags(pid: int, number: str) -> int:
+    """Return the flags of open(2) with which a process has a file open; 0 if it is closed."""
     try:
         facts = Path(f"/proc/{pid}/fdinfo/{number}").read_bytes()
     except OSError:
-        return False
+        return 0
     flags = re.search(rb"^flags:\s*([0-7]+)", facts, re.MULTILINE)
-    return flags is not None and int(flags[1], 8) & os.O_ACCMODE in _WRITES
+    return int(flags[1], 8) if flags else 0
+
+
+def is_for_writing(flags: int) -> bool:
+    """Return whether flags of open(2) let a process write."""
+    return flags & os.O_ACCMODE in _WRITES
 
 
 def _mapped_files(pid: int) -> Iterator[tuple[str, bool]]:

@@ -1,6 +1,8 @@
 """Text files, byte for byte: reads only what is surely text, and writes so that a crash loses none.
 
 A crash leaves the old text or the new; what is overwritten in place is kept elsewhere before that.
+Text at the end is appended in place, so programs that follow or write the file still have it; a
+record next to the file lets the next sweep complete what a crash cut short.
 Files are opened through `Folders.holding`, so no link is followed. Who may write what, and which
 text is the newest, is decided elsewhere. Invariant: on any error the file is as it was.
 """
@@ -23,14 +25,17 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.editor_ports import Editor
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.protocol.items import FileForm
+from oh_daemon.system.writers import is_written
+from oh_daemon.workspace.databases import is_journal_name
 from oh_daemon.workspace.encodings import BOMS, encode_text, find_encoding
 from oh_daemon.workspace.paths import Folders, printable
 
 MAX_TEXT_BYTES = 16 << 20
 
-_TEMP_NAME = ".oh-{}.tmp"
+_TEMP_NAME, _RECORD_NAME = ".oh-{}.tmp", ".oh-append-{}.tmp"
 # A FIFO without a writer would block the open, and a link would lead elsewhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PERMISSIONS = 0o777
 """The bits of a mode that the agent can set: setuid, setgid and sticky bits are not."""
 _NO_LINKS_HERE = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -176,6 +181,8 @@ class Files:
     def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
         """Swap the content, keeping mode, owner, attributes and links.
 
+        A text that another process has open for writing is overwritten in place, so that the
+        process goes on with the same file; other content is not, which would damage a database.
         Raises `StaleDocumentError` when the file no longer has `expected_sha256`.
         """
         with _rejecting(path), self._folders.holding(path) as folder:
@@ -185,10 +192,20 @@ class Files:
                     f"{printable(path)!r} is read-only; only the user can unlock it"
                 )
             self._sweep_once(folder)
+            if new.startswith(old) and not is_journal_name(path.name):
+                _append(folder, path, new[len(old) :], old)
+                return
             is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
-            if is_shared or not _replace_by_rename(folder, path, new, expected_sha256):
+            is_in_use = b"\0" not in old and _is_written(folder, path)
+            if is_shared or is_in_use or not _replace_by_rename(folder, path, new, expected_sha256):
                 self._keep_blob(old)
                 _overwrite(folder, path, old, new)
+
+    def append(self, path: Path, data: bytes) -> None:
+        """Write at the end of a file, after whatever other processes have appended to it."""
+        with _rejecting(path), self._folders.holding(path) as folder:
+            self._sweep_once(folder)
+            _append(folder, path, data)
 
     def is_created_by(
         self, editor: Editor | None, path: Path, text: str, cancel: CancelToken
@@ -227,7 +244,7 @@ class Files:
             _sweep(folder)
 
     def sweep(self, path: Path) -> None:
-        """Remove temporary files that a writer of `path` left beside it when it died."""
+        """Complete and remove what a writer of `path` left next to it when it died."""
         with suppress(OSError, ToolError), self._folders.holding(path) as folder:
             _sweep(folder)
 
@@ -271,6 +288,60 @@ def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat
     return raw, status
 
 
+def _is_written(folder: int, path: Path) -> bool:
+    descriptor = os.open(path.name, _READ, dir_fd=folder)
+    try:
+        return bool(is_written(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _append(folder: int, path: Path, data: bytes, expected: bytes | None = None) -> None:
+    """Write at the end of a file, with a record first that outlives us."""
+    if not data:
+        return
+    descriptor = os.open(path.name, _APPEND, dir_fd=folder)
+    try:
+        if expected not in (None, os.pread(descriptor, len(expected or b"") + 1, 0)):
+            raise StaleDocumentError(
+                f"{printable(path)!r} changed on disk meanwhile; view it again"
+            )
+        size = os.fstat(descriptor).st_size
+        record = b"%d\0%d\0%b\0%b" % (size, len(data), os.fsencode(path.name), data)
+        with _temporary(folder, record, 0o600, _RECORD_NAME) as (_, record_descriptor):
+            os.fsync(record_descriptor)
+            try:
+                _write_all(descriptor, data)
+                os.fsync(descriptor)
+            except OSError:
+                if _is_cut_short(descriptor, size, data):
+                    os.ftruncate(descriptor, size)
+                raise
+    finally:
+        os.close(descriptor)
+
+
+def _is_cut_short(descriptor: int, size: int, data: bytes) -> bool:
+    """Return whether a file of that size has got a part of the data, and nothing else."""
+    part = os.pread(descriptor, len(data) + 1, size)
+    return len(part) < len(data) and data.startswith(part)
+
+
+def _complete_append(folder: int, record: bytes) -> None:
+    """Write the rest of what a dead process was appending, unless the file has changed since."""
+    size, n_bytes, name, data = (*record.split(b"\0", 3), b"", b"", b"")[:4]
+    if not (size.isdigit() and len(data) == int(n_bytes or -1)):
+        return  # The process died before the record was complete, so it has appended nothing.
+    descriptor = os.open(os.fsdecode(name), _APPEND, dir_fd=folder)
+    try:
+        n_written = os.fstat(descriptor).st_size - int(size)
+        if n_written > 0 and _is_cut_short(descriptor, int(size), data):
+            _write_all(descriptor, data[n_written:])
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str) -> bool:
     """Return False, with nothing changed, when the new file cannot get the old one's metadata."""
     with _temporary(folder, new, 0o600) as (temp, descriptor):
@@ -283,9 +354,11 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 
 
 @contextmanager
-def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
+def _temporary(
+    folder: int, data: bytes, mode: int, form: str = _TEMP_NAME
+) -> Generator[tuple[str, int]]:
     """Write `data` to a temporary file, not synced; it is removed if it has the name at the end."""
-    name, descriptor = _locked_file(folder, mode)
+    name, descriptor = _locked_file(folder, mode, form)
     try:
         _write_all(descriptor, data)
         yield name, descriptor
@@ -295,11 +368,11 @@ def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]
         os.close(descriptor)
 
 
-def _locked_file(folder: int, mode: int) -> tuple[str, int]:
+def _locked_file(folder: int, mode: int, form: str) -> tuple[str, int]:
     """Create a file whose lock shows that its writer lives; the kernel frees it when we die."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
-        name = _TEMP_NAME.format(secrets.token_hex(8))
+        name = form.format(secrets.token_hex(8))
         descriptor = os.open(name, flags, mode, dir_fd=folder)
         with suppress(OSError):  # Where locks do not work, no sweep removes the file either.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -382,7 +455,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sweep(folder: int) -> None:
-    """Remove temporary files that dead writers left in this folder."""
+    """Remove temporary files that dead writers left in this folder, and complete their appends."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if fnmatchcase(entry.name, _TEMP_NAME.format("*"))]
     for name in names:
@@ -394,6 +467,9 @@ def _remove_orphan(folder: int, name: str) -> None:
     descriptor = os.open(name, _READ, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fnmatchcase(name, _RECORD_NAME.format("*")):
+            with suppress(OSError), open(descriptor, "rb", closefd=False) as file:
+                _complete_append(folder, file.read())
         os.unlink(name, dir_fd=folder)
     finally:
         os.close(descriptor)

@@ -72,6 +72,8 @@ def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[st
 def _is_done(documents: Documents, change: plain.FileChange) -> bool:
     path = path_from_uri(change["uri"])
     try:
+        if path is not None:
+            documents.files.sweep(real_path(path))  # The kill may have cut an append short.
         text = documents.look(real_path(path)).text if path else None
     except (ToolError, OSError):
         return False

@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.protocol.items import FileChange
@@ -36,11 +37,12 @@ class RawFiles:
         """Make the change. Raises `ToolError` when the disk is not as before it, and `OSError`."""
         document = self._documents.document(path)
         if document is not None and change.raw == "bytes" and self._is_unsaved(path):
-            raise EditRejectedError(
-                f"{printable(path)!r} has unsaved changes of the user; ask to save"
-            )
+            raise _unsaved_error(path)
         if not self._is_unchanged(path, change.raw, change.sha256_before):
-            raise StaleDocumentError(f"{printable(path)!r} changed meanwhile")
+            self._files.sweep(path)  # A kill may have cut an append short.
+            if not self._is_unchanged(path, change.raw, change.sha256_after):
+                raise StaleDocumentError(f"{printable(path)!r} changed meanwhile")
+            change = change.model_copy(update={"sha256_before": change.sha256_after})
         match change.raw:
             case "link":
                 self._make_link(path, change)
@@ -50,6 +52,12 @@ class RawFiles:
                 self._make_bytes(path, change)
         if change.op != "delete" and change.raw != "link":
             self.set_mode(path, change.mode_after)
+
+    def append(self, path: Path, data: bytes) -> None:
+        """Write at the end of a file that others write to. Raises `ToolError`."""
+        if self._is_unsaved(path):
+            raise _unsaved_error(path)
+        self._files.append(path, data)
 
     def set_mode(self, path: Path, mode: int | None) -> None:
         """Set the permissions of a file or folder; None leaves them.
@@ -114,6 +122,24 @@ class RawFiles:
             return sha256_of(os.fsencode(path.readlink())) == sha256
         is_file = stat.S_ISREG(status.st_mode)
         return is_file and sha256 is not None and sha256_of(path.read_bytes()) == sha256
+
+
+def reverse(change: FileChange) -> FileChange:
+    """Return the change that restores what the disk had before."""
+    ops: dict[str, Literal["add", "modify", "delete"]] = {"add": "delete", "delete": "add"}
+    return change.model_copy(
+        update={
+            "op": ops.get(change.op, change.op),
+            "sha256_before": change.sha256_after,
+            "sha256_after": change.sha256_before,
+            "mode_before": change.mode_after,
+            "mode_after": change.mode_before,
+        }
+    )
+
+
+def _unsaved_error(path: Path) -> EditRejectedError:
+    return EditRejectedError(f"{printable(path)!r} has unsaved changes of the user; ask to save")
 
 
 def _same_mode(path: Path, change: FileChange) -> bool:

@@ -119,6 +119,65 @@ def test_what_the_user_saves_while_a_new_text_is_written_stays(tmp_path: Path) -
     assert path.read_bytes() == b"the user's\n"
 
 
+# The kernel writes up to the limit and then ends the process with SIGXFSZ, as in setrlimit(2):
+# a kill in the middle of a write. Python ignores that signal by default.
+APPEND = """
+import resource, signal, sys
+from pathlib import Path
+from oh_daemon.workspace.files import Files, sha256_of
+from oh_daemon.workspace.paths import Folders
+path, limit, is_killed = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
+old = path.read_bytes()
+if is_killed:
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+files = Files(Folders((path.parent,)), lambda data: None)
+files.replace(path, old + b"line\\n" * 9, sha256_of(old))
+"""
+MORE = b"line\n" * 9
+
+
+def append_up_to(path: Path, n_bytes: int, *, is_killed: bool) -> None:
+    argv = (sys.executable, "-B", "-c", APPEND, path, str(len(OLD) + n_bytes), str(is_killed))
+    path.write_bytes(OLD)
+    outcome = subprocess.run(argv, check=False, capture_output=True, timeout=300)
+    assert outcome.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "n_bytes", [0, 7, *(pytest.param(n, marks=pytest.mark.full) for n in (1, len(MORE) - 1))]
+)
+def test_append_cut_short_by_a_kill_is_completed_at_the_next_start(
+    tmp_path: Path, n_bytes: int
+) -> None:
+    path = tmp_path / "a.log"
+    append_up_to(path, n_bytes, is_killed=True)
+    assert path.read_bytes() == OLD + MORE[:n_bytes]
+    inode = path.stat().st_ino
+    Files(Folders((tmp_path,)), lambda _: None).sweep(path)
+    assert path.read_bytes() == OLD + (MORE if n_bytes else b"")
+    assert path.stat().st_ino == inode
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_append_is_not_completed_after_lines_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append_up_to(path, 7, is_killed=True)
+    with path.open("ab") as log:
+        log.write(b"theirs\n")
+    Files(Folders((tmp_path,)), lambda _: None).sweep(path)
+    assert path.read_bytes() == OLD + MORE[:7] + b"theirs\n"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_append_without_space_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append_up_to(path, 7, is_killed=False)
+    assert path.read_bytes() == OLD
+    assert [*tmp_path.iterdir()] == [path]
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Generator[Path]:
     """A folder with 64 KiB of room."""
