@@ -14,7 +14,8 @@ from typing import Literal
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles, PendingFiles
 from oh_daemon.features.language.language import Watch
-from oh_daemon.features.pending_changes.apply import ApplyTool, plan_text
+from oh_daemon.features.pending_changes.apply import ApplyTool
+from oh_daemon.features.pending_changes.apply_plan import plan_text
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.kernel.journal import new_id
@@ -123,7 +124,8 @@ class IsolatedChanges:
         }
         fitting = [part for uri, part in parts.items() if uri not in clashes]
         conflicts |= clashes
-        uris, reasons = self._apply(fitting, asks=bool(params.uris or params.hunks))
+        other_paths = {*pending.changes, *pending.left_out} - {part.path for part in fitting}
+        uris, reasons = self._apply(fitting, other_paths, asks=bool(params.uris or params.hunks))
         conflicts |= reasons
         paths: list[Path] = []
         for uri in uris:
@@ -135,10 +137,10 @@ class IsolatedChanges:
         self.isolated_files.settle(paths, self.disk)
         repositories: Collection[str] = ()
         if pending.git.repositories and (_is_all(params) or not tops.isdisjoint(params.uris)):
-            other_paths = [
+            missing_paths = [
                 path for path in (*pending.changes, *pending.left_out) if path not in paths
             ]
-            why_not = self._apply_git(pending, other_paths, asks=not _is_all(params))
+            why_not = self._apply_git(pending, missing_paths, asks=not _is_all(params))
             shown_changes = _shown_commits(pending)
             repositories = () if why_not else shown_changes
             conflicts |= dict.fromkeys(shown_changes, why_not) if why_not else {}
@@ -242,9 +244,12 @@ class IsolatedChanges:
         return replace(file, change=change)
 
     def _apply(
-        self, parts: Sequence[_WaitingFile], *, asks: bool
+        self, parts: Sequence[_WaitingFile], other_paths: Collection[Path], *, asks: bool
     ) -> tuple[list[str], dict[str, str]]:
-        """Return the URIs of the applied files, and why the others are not applied."""
+        """Return the URIs of the applied files, and why the others are not applied.
+
+        `other_paths` stay as they are, and with them the other files of the same databases.
+        """
         if not parts:
             return [], {}
         conversation = self.conversation
@@ -252,7 +257,7 @@ class IsolatedChanges:
         context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
         changes = [each.change for each in parts]
         try:
-            result = self._tool(changes, asks=asks).apply({}, context)
+            result = self._tool(changes, other_paths, asks=asks).apply({}, context)
         except ToolError as exc:
             why = exc.message.partition("\n")[0]
             return [], dict.fromkeys((change.uri for change in changes), why)
@@ -267,11 +272,15 @@ class IsolatedChanges:
     def _tool(
         self,
         changes: Sequence[FileChange] = (),
+        other_paths: Collection[Path] = (),
         *,
         asks: bool,
         git: Sequence[RepositoryChanges] = (),
     ) -> ApplyTool:
-        plan = ChangesPlanned(changes=tuple(changes), git=tuple(git), item_fields={})
+        omitted = dict.fromkeys(map(self.disk.folders.name, other_paths), "it was not chosen")
+        plan = ChangesPlanned(
+            changes=tuple(changes), omitted=omitted, git=tuple(git), item_fields={}
+        )
         return ApplyTool(self.disk, self.watch, plain_form(plan), self.host, asks=asks)
 
     def _log_review(

@@ -8,15 +8,24 @@ The model does not see this tool.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
 
 from oh_daemon.common.cancel import Cancelled
-from oh_daemon.features.edit.file_changes import FileChanges, Step
+from oh_daemon.common.plain_text import first_line
+from oh_daemon.features.edit.file_changes import FileChanges
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.pending_changes.apply_git import apply_git
+from oh_daemon.features.pending_changes.apply_plan import (
+    LOCK_FILES,
+    ApplyPlan,
+    Planner,
+    Row,
+    units,
+)
 from oh_daemon.features.pending_changes.shared_overlay import CommandStart
 from oh_daemon.kernel.pending_changes import TOOL, ended_with, unapplied_text
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
@@ -28,46 +37,16 @@ from oh_daemon.protocol.forms import model_of
 from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.hunks import Rewrite, Wanted, force_merge, merge_texts
-from oh_daemon.workspace.paths import path_from_uri, printable, real_path
-from oh_daemon.workspace.raw_files import RawFiles
-from oh_daemon.workspace.text_changes import Create, Undo, with_newlines
+from oh_daemon.workspace.hunks import Wanted
+from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.raw_files import RawFiles, reverse
+from oh_daemon.workspace.text_changes import Undo
 
 MAX_SHOWN = 200
 """Above this number of files only their names are shown, and none can be left out."""
-_LOCK_FILES = frozenset(
-    """package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock uv.lock poetry.lock
-    pdm.lock pipfile.lock cargo.lock go.sum gemfile.lock composer.lock flake.lock mix.lock
-    packages.lock.json pubspec.lock""".split()  # noqa: SIM905
-)
-"""What package managers write; a command that may run without a question may change these."""
-
 
 _MAX_TITLES = 2
-_CLASH = "you changed the same lines meanwhile; this replaces yours"
 _NEXT = "In git, all is as before the command: look at `git status`, then do it again."
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyPlan:
-    """What becomes of each change."""
-
-    steps: Sequence[Step]
-    modes: Sequence[tuple[Path, int]]
-    """Texts whose permissions change too."""
-    raw: Sequence[tuple[Path, FileChange]]
-    in_place: Sequence[tuple[Path, FileChange]]
-    """What has landed already: the daemon ended while it landed."""
-    left_out: dict[str, str]
-    protected: Sequence[str]
-    clashes: bool
-    """Whether one of them replaces what the user has changed meanwhile."""
-
-    @property
-    def paths(self) -> Iterator[Path]:
-        """All that is about to change."""
-        yield from (step.path for step in self.steps)
-        yield from (path for path, _ in self.raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +95,8 @@ class ApplyTool:
         plan = self._plan
         intent = self._changes.intent("Keep changes to", plan.steps, args)
         shown_ones = intent.subject.changes if isinstance(intent.subject, FileChangeSubject) else ()
-        changes = (*shown_ones, *(change for _, change in plan.raw))
+        others = (*plan.raw, *((path, change) for path, change, _ in plan.appends))
+        changes = (*shown_ones, *(change for _, change in others))
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         git = () if self._why_no_git(plan, args) else self._git_changes
@@ -141,7 +121,7 @@ class ApplyTool:
             reasons=reasons,
             digest_material=(
                 *intent.digest_material,
-                *(str(path) for path, _ in plan.raw),
+                *(str(path) for path, _ in others),
                 *plan.protected,
                 *(f"{each.pack} {each.index}" for each in self._git),
             ),
@@ -207,7 +187,7 @@ class ApplyTool:
     def protected_names(self) -> Sequence[str]:
         """Names in commits that are asked about in every mode."""
         names = (name for each in self._git for name in each.protected_names)
-        return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
+        return [name for name in names if PurePath(name).name.casefold() not in LOCK_FILES]
 
     @property
     def _git_changes(self) -> tuple[GitChange, ...]:
@@ -242,86 +222,40 @@ class ApplyTool:
 
     @cached_property
     def _plan(self) -> ApplyPlan:
-        steps: list[Step] = []
-        modes: list[tuple[Path, int]] = []
-        raw: list[tuple[Path, FileChange]] = []
-        in_place: list[tuple[Path, FileChange]] = []
-        left_out = dict(self._planned_changes.get("omitted", {}))
-        protected_names: list[str] = []
-        clashes = False
-        judge = self._folders.judge()
-        all_changes = [model_of(FileChange, each) for each in self._planned_changes["changes"]]
-        places = [real_path(path) for each in all_changes if (path := path_from_uri(each.uri))]
-        unseen = self._documents.unseen_texts(places)
-        for change in all_changes:
-            path: Path | None = path_from_uri(change.uri)
+        changes = [model_of(FileChange, each) for each in self._planned_changes["changes"]]
+        omitted = self._planned_changes.get("omitted", {})
+        return Planner(self._documents, asks=self._asks).plan(changes, omitted)
+
+    def _made_raw(self, plan: ApplyPlan) -> tuple[list[Row], dict[str, str]]:
+        acts = [(path, partial(self._raw.set_mode, path, mode)) for path, mode in plan.modes]
+        acts += [(path, partial(self._raw.append, path, data)) for path, _, data in plan.appends]
+        failures: dict[Path, str] = {}
+        for path, act in acts:
             try:
-                path, protected_reason = self._place(change, path, judge)
-                why = protected_reason or unseen.get(path)
-                is_lock_file = path.name.casefold() in _LOCK_FILES and path not in unseen
-                if why and not self._asks and not is_lock_file:
-                    left_out[self._folders.name(path)] = f"{why}; only the user can change it"
-                    continue
-                protected_names += [why] if why else []
-                if change.raw is not None:
-                    is_done = self._raw.is_done(path, change)
-                    (in_place if is_done else raw).append((path, change))
-                    continue
-                step, is_clash = plan_text(self._documents, path, change)
-                if is_clash and not self._asks:
-                    name = self._folders.name(path)
-                    left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
-                    continue
-                if is_clash:
-                    clashes = True
-                    protected_names.append(_CLASH)
-                modes += [(path, change.mode_after)] if change.mode_after is not None else []
-                if step is None:
-                    in_place.append((path, change))
-                else:
-                    steps.append(step)
-            except ToolError as exc:
-                name = self._folders.name(path) if path else printable(change.uri)
-                left_out[name] = str(exc).partition("\n")[0]
-        return ApplyPlan(
-            steps, modes, raw, in_place, left_out, protected_names if self._asks else (), clashes
-        )
-
-    def _place(
-        self,
-        change: FileChange,
-        path: Path | None,
-        judge: Callable[[str], tuple[Path, str | None]],
-    ) -> tuple[Path, str | None]:
-        """Return where the change lands, and why that is protected, if it is.
-
-        Raises `ToolError` for what is closed to everybody.
-        """
-        if path is None:
-            raise ToolError("it is no file of this machine")
-        if change.raw == "link":
-            # The link itself changes, not what it leads to.
-            place = self._folders.resolve(str(path.parent), writing=True) / path.name
-            return place, self._folders.is_protected(path)
-        return judge(str(path))
-
-    def _made_raw(self, plan: ApplyPlan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
-        failures: dict[str, str] = {}
-        mode_changes = [
-            (path, partial(self._raw.set_mode, path, mode)) for path, mode in plan.modes
-        ]
+                act()
+            except (ToolError, OSError) as exc:
+                failures[path] = first_line(str(exc))
         # What is deeper goes first, so that a folder is empty when it is removed.
         sorted_rows = sorted(plan.raw, key=_order)
-        mode_changes += [
-            (path, partial(self._raw.make, path, change)) for path, change in sorted_rows
-        ]
-        for path, make in mode_changes:
-            try:
-                make()
-            except (ToolError, OSError) as exc:
-                failures[self._folders.name(path)] = str(exc).partition("\n")[0]
-        rows = [row for row in sorted_rows if self._folders.name(row[0]) not in failures]
-        return rows, failures
+        for unit in units(sorted_rows):
+            failures |= self._make_unit(unit)
+        rows = [*((path, change) for path, change, _ in plan.appends), *sorted_rows]
+        names = {self._folders.name(path): why for path, why in failures.items()}
+        return [row for row in rows if row[0] not in failures], names
+
+    def _make_unit(self, unit: Sequence[Row]) -> dict[Path, str]:
+        """Make all of these changes or none; return why not, for each file."""
+        applied: list[Row] = []
+        try:
+            for path, change in unit:
+                self._raw.make(path, change)
+                applied.append((path, change))
+        except (ToolError, OSError) as exc:
+            for path, change in reversed(applied):
+                with suppress(ToolError, OSError):  # The first error is reported.
+                    self._raw.make(path, reverse(change))
+            return dict.fromkeys((path for path, _ in unit), first_line(str(exc)))
+        return {}
 
     def _titled(self, changes: Sequence[FileChange], git: Sequence[GitChange]) -> str:
         titles = [change.title for change in git[:_MAX_TITLES]]
@@ -382,34 +316,3 @@ def _cut_rows(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
     yield from rows[:limit]
     if len(rows) > limit:
         yield f"… and {len(rows) - limit} more"
-
-
-def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Step | None, bool]:
-    """Return the step that lands a text, and whether it replaces what the user changed meanwhile.
-
-    There is no step when the text is there already. Raises `ToolError` when it cannot land.
-    """
-    document = documents.look(path)
-    before, after = (_text(documents, sha) for sha in (change.sha256_before, change.sha256_after))
-    now = None if document.text is None else with_newlines(document.text)
-    if now == after:
-        return None, False
-    if document.document is None and document.text == before and before is not None:
-        rewrite = Rewrite(before, after)
-        return Step(path, rewrite, before, after, rewrite.diff, None), False
-    edit: Wanted = Rewrite(before or "", after)
-    clashes = False
-    if now != before:
-        if before is None or after is None or now is None:
-            clashes, before = True, now
-        elif merge_texts(before, after, now)[1]:
-            clashes, before, after = True, now, force_merge(before, after, now)
-        edit = Rewrite(before or "", after)
-    if now is None:
-        edit = Create(after or "", change.form)
-    plan = documents.plan(path, edit, document)
-    return Step(path, edit, plan.before, plan.after, plan.diff, None), clashes
-
-
-def _text(documents: Documents, sha256: str | None) -> str | None:
-    return None if sha256 is None else with_newlines(documents.history.text(sha256))

@@ -19,6 +19,7 @@ from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.git import find_ignored
 from oh_daemon.system.proc import find_overlay_process
 from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.databases import is_journal_name
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, parse_text
 from oh_daemon.workspace.paths import uri_from_path
@@ -126,7 +127,10 @@ def describe_change(
 ) -> FileChange:
     """Return the change from one content to another; of a link, the content is its target."""
     old, new = parse_text(before or b""), parse_text(after or b"")
-    is_text = _kinds(change) <= {"file"} and old and new and _same_form(old, new, change)
+    # An empty journal belongs to a database, which is no text.
+    is_journal = not (before or after) and is_journal_name(path.name)
+    is_file = _kinds(change) <= {"file"} and not is_journal
+    is_text = is_file and old and new and _same_form(old, new, change)
     if is_text and old and new:
         return _text_change(documents, path, change, None if before is None else old, new)
     return _raw_change(documents, path, change, before, after)

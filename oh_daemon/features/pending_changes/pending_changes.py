@@ -18,7 +18,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,6 +28,7 @@ from typing import Literal
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.pending_changes.apply import ApplyTool
 from oh_daemon.features.pending_changes.apply_folders import apply_folder
+from oh_daemon.features.pending_changes.apply_plan import OpenFiles
 from oh_daemon.features.pending_changes.changed_files import (
     Layers,
     content,
@@ -65,9 +66,11 @@ from oh_daemon.protocol import plain
 from oh_daemon.protocol.checkpoints import ChangesPlanned
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import FileChange
+from oh_daemon.system.git import CACHES
 from oh_daemon.system.proc import held_open
 from oh_daemon.system.spawner import Spawner, start_thread
 from oh_daemon.workspace.concurrent_edits import for_each
+from oh_daemon.workspace.databases import databases
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import guard_reason, path_from_uri, real_path, uri_from_path
@@ -75,6 +78,9 @@ from oh_daemon.workspace.paths import guard_reason, path_from_uri, real_path, ur
 logger = logging.getLogger(__name__)
 
 _MAX_NAMES = 1_000_000
+_CACHES_BELOW = CACHES | {".cache", ".vite", ".vitest"}
+"""Names in ignored folders, such as `node_modules/.cache`, of what programs make again at need."""
+_OPEN_DATABASE = "a program in the sandbox has this database open; it is applied when that ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +119,20 @@ class _Found:
     change_set: ChangeSet
     unfinished: frozenset[Path]
     """Files that a process holds open for writing."""
+    open_databases: frozenset[Path]
+    """All files of databases with a journal of which a process holds one open."""
 
 
 class ChangedSinceError(OSError):
     """A command changed what the user was asked about, so the answer does not apply."""
 
 
-def _is_protected(name: str) -> bool:
-    return guard_reason(name) is not None
+def _databases(folder: Path, names: Collection[str]) -> Mapping[str, str]:
+    return databases(names, lambda name: os.path.lexists(folder / name))
 
 
-def _is_never(_name: str) -> bool:
-    return False
+def _is_cache(name: str) -> bool:
+    return not _CACHES_BELOW.isdisjoint(name.split("/"))
 
 
 class PendingChanges:
@@ -350,18 +358,22 @@ class PendingChanges:
             folder, change_set = finding.folder, finding.change_set
             plans = for_each(partial(self._planned_change, folder), change_set.changes)
             for change, planned_change in zip(change_set.changes, plans, strict=True):
-                if why := git.refused_files.get(folder / change.name):
-                    left_out[self._documents.folders.name(folder / change.name)] = why
+                path = folder / change.name
+                if why := git.refused_files.get(path):
+                    left_out[self._documents.folders.name(path)] = why
+                elif change.name in finding.open_databases:
+                    left_out |= self._news_of_database(path)
                 elif change.name in finding.unfinished:
-                    changes += self._new_of_unfinished(folder / change.name, planned_change)
+                    changes += self._new_of_unfinished(path, planned_change)
                 elif isinstance(planned_change, str):
-                    left_out[self._documents.folders.name(folder / change.name)] = planned_change
+                    left_out[self._documents.folders.name(path)] = planned_change
                 else:
                     changes.append(planned_change)
             self._ignored_files |= {
                 folder / name: n for name, n in change_set.ignored_files.items()
             }
-            names = [c.name for c in change_set.changes if c.name not in finding.unfinished]
+            staying = finding.unfinished | finding.open_databases
+            names = [each.name for each in change_set.changes if each.name not in staying]
             self._paths_by_folder.append((folder, names))
         if not (changes or left_out or git.repositories or git.notes):
             return None
@@ -384,7 +396,12 @@ class PendingChanges:
                 folder, handed_in, self._start.at_ns, tuple if with_unfinished else is_open
             )
             self._has_taken_out |= bool(change_set.same)
-            yield _Found(folder, change_set, is_open() if change_set.changes else frozenset())
+            unfinished = is_open() if change_set.changes else frozenset[Path]()
+            names = [str(change.name) for change in change_set.changes] if unfinished else []
+            main_files = _databases(folder, names)
+            busy = {main_files[str(name)] for name in unfinished if str(name) in main_files}
+            parts = (Path(name) for name, main_file in main_files.items() if main_file in busy)
+            yield _Found(folder, change_set, unfinished, frozenset(parts))
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
@@ -417,6 +434,13 @@ class PendingChanges:
             return ()
         self._start.unfinished[path] = plan.sha256_after or ""
         return (plan,)
+
+    def _news_of_database(self, path: Path) -> Mapping[str, str]:
+        """Return why a file of an open database stays in the sandbox, once for each file."""
+        if self._start.unfinished.get(path) == _OPEN_DATABASE:
+            return {}
+        self._start.unfinished[path] = _OPEN_DATABASE
+        return {self._documents.folders.name(path): _OPEN_DATABASE}
 
     def _git_planned(self, findings: Sequence[_Found]) -> GitPlan:
         folders_and_changes = [(finding.folder, finding.change_set.git) for finding in findings]
@@ -501,19 +525,25 @@ class PendingChanges:
         self, path: Path, n_files: int, kind: Literal["folder", "file", "deleted"]
     ) -> UnappliedFile | None:
         folders = self._documents.folders
-        contents = SubtreeChanges((), (), "")
+        contents, reasons = SubtreeChanges((), (), (), ""), dict[str, str]()
         try:
             contents = self._subtree(path)
+            if all(map(_is_cache, (*contents.writes, *contents.deletions))):
+                return None
+            reasons = self._reasons(path, contents)
             folders.resolve(str(path), writing=True)
-            why = folders.is_protected(path)
+            own_reason = reasons.get(str(self._layers.split(path)[1]))
+            if own_reason and own_reason.endswith(_OPEN_DATABASE):
+                return None  # It is offered once the program has ended.
+            why = folders.is_protected(path) or own_reason
         except FileNotFoundError:
             return None  # It is gone again.
         except ToolError as exc:
             why = str(exc)
         except OSError as exc:
             why = f"it cannot be compared with the disk: {exc.strerror}"
-        writes = [*filter(None, map(guard_reason, contents.writes))]
-        deletions = [*filter(None, map(guard_reason, contents.deletions))]
+        writes = [reasons[name] for name in contents.writes if name in reasons]
+        deletions = [reasons[name] for name in contents.deletions if name in reasons]
         return UnappliedFile(
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
@@ -527,6 +557,31 @@ class PendingChanges:
             protected=writes,
             is_all_protected=bool(writes) and len(writes) == len(contents.writes),
         )
+
+    def _reasons(self, path: Path, contents: SubtreeChanges) -> dict[str, str]:
+        """Return why files of an ignored tree are not applied without a question, by their names.
+
+        They may be protected, or open in another process, or belong to a database that a program
+        in the sandbox has open.
+        """
+        folder, _ = self._layers.split(path)
+        folders = self._documents.folders
+        reasons: dict[str, str] = {}
+        for name in (*contents.writes, *contents.deletions):
+            if why := guard_reason(name):
+                reasons[name] = why
+        open_files = OpenFiles([folder / name for name in contents.replaced])
+        for name in contents.replaced:
+            if why := open_files.reason(folder / name, folders.name(folder / name)):
+                reasons.setdefault(name, why)
+        main_files = _databases(folder, (*contents.writes, *contents.deletions))
+        root = self._sandbox.spawner.root
+        in_use = held_open(root, folder) if main_files and root is not None else ()
+        busy = {main_files.get(str(name)) for name in in_use}
+        for name, main_file in main_files.items():
+            if main_file in busy:
+                reasons.setdefault(name, f"{folders.name(folder / name)}: {_OPEN_DATABASE}")
+        return reasons
 
     def _subtree(self, path: Path) -> SubtreeChanges:
         folder, name = self._layers.split(path)
@@ -547,7 +602,9 @@ class PendingChanges:
         with self._overlay.changing:
             folder, name = self._layers.split(path)
             upper = self._sandbox.upper(folder)
-            is_protected = _is_never if fingerprint is not None else _is_protected
+            is_asked = fingerprint is not None
+            protected = {} if is_asked else self._reasons(path, self._subtree(path))
+            is_protected = protected.__contains__
 
             def confirm() -> None:
                 if fingerprint is not None and self._subtree(path).fingerprint != fingerprint:

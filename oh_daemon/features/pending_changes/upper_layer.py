@@ -10,13 +10,14 @@ import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from oh_daemon.features.sandbox import layer as layers
 from oh_daemon.features.sandbox.layer import parents
+from oh_daemon.workspace.databases import databases, is_journal_name
 from oh_daemon.workspace.files import PERMISSIONS
 
 _STATE = (".openhands/conversations/", ".openhands/chat/")
@@ -124,7 +125,7 @@ def collect(
     with layers.open_folder(upper) as layer, layers.open_folder(folder) as disk:
         roots = _Roots(layer, disk)
         pairs, ignored_names = _walk(roots, are_ignored)
-        in_use = list_open() if pairs else ()
+        in_use = _with_databases(roots, pairs, list_open() if pairs else ())
         folders = layers.folders_above((*ignored_names, *(pair.name for pair in pairs)))
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
@@ -151,6 +152,8 @@ class SubtreeChanges:
     """Names of new and changed files and links."""
     deletions: Sequence[str]
     """Names of files that the disk has and the sandbox has not."""
+    replaced: Sequence[str]
+    """Names among both under which the disk has a regular file, and journals of databases."""
     fingerprint: str
     """Differs when a command has changed any of them; ctime cannot be set, see inode(7)."""
 
@@ -162,6 +165,7 @@ def subtree_changes(upper: Path, folder: Path, name: str) -> SubtreeChanges:
     """
     writes: list[str] = []
     deletions: list[str] = []
+    replaced: list[str] = []
     digest = hashlib.sha256()
     with layers.open_folder(upper) as layer, layers.open_folder(folder) as disk:
         roots = _Roots(layer, disk)
@@ -177,14 +181,17 @@ def subtree_changes(upper: Path, folder: Path, name: str) -> SubtreeChanges:
             status = own and (own.st_mode, own.st_ino, own.st_size, own.st_ctime_ns)
             if layers.is_folder(own):
                 status = own and (own.st_mode,)
-            else:
+            elif own or not layers.is_folder(pair.disk):
                 (writes if own else deletions).append(pair.name)
+                is_file = pair.disk is not None and stat.S_ISREG(pair.disk.st_mode)
+                if is_file or is_journal_name(pair.name):
+                    replaced.append(pair.name)
             digest.update(f"{pair.name}\0{status}\0".encode("utf-8", "surrogateescape"))
             if len(writes) + len(deletions) > _MAX_NAMES:
                 raise OSError(errno.E2BIG, f"more than {_MAX_NAMES:,} files changed")
             if _is_listed(pair):
                 stack += sorted(_children(roots, pair), key=lambda child: child.name)
-    return SubtreeChanges(writes, deletions, digest.hexdigest())
+    return SubtreeChanges(writes, deletions, replaced, digest.hexdigest())
 
 
 _Sort = Literal["change", "same", "git", "held", "nothing"]
@@ -220,6 +227,23 @@ def _is_reported_by_others(change: Change) -> bool:
     return kinds == {"folder"} and is_one
 
 
+def _with_databases(
+    roots: _Roots, pairs: Sequence[_Pair], in_use: Collection[Path]
+) -> frozenset[Path]:
+    """Return the files in use, with all the files of a database of which one is in use."""
+    if not in_use:
+        return frozenset()
+    main_files = _databases(roots, pairs)
+    busy = {main_files.get(str(name)) for name in in_use} - {None}
+    return frozenset((*in_use, *(Path(n) for n, main in main_files.items() if main in busy)))
+
+
+def _databases(roots: _Roots, pairs: Iterable[_Pair]) -> Mapping[str, str]:
+    """Return the main file of each file that belongs to a database with changed journals."""
+    names = [pair.name for pair in pairs if not pair.is_folder]
+    return databases(names, lambda name: layers.status_below(roots.disk, name) is not None)
+
+
 def _walk(roots: _Roots, are_ignored: AreIgnored | None) -> tuple[list[_Pair], list[str]]:
     """Return every pair that is not ignored, and the topmost names that are.
 
@@ -236,14 +260,16 @@ def _walk(roots: _Roots, are_ignored: AreIgnored | None) -> tuple[list[_Pair], l
             children = [*_children(roots, queue.popleft())]
             batch += children
             queue += (pair for pair in children if _is_listed(pair))
-        pairs_by_query = {
-            _query_name(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)
+        main_files = _databases(roots, batch)
+        queries = {
+            pair.name: main_files.get(pair.name, _query_name(pair))
+            for pair in batch
+            if not (pair.is_git or pair.is_ours)
         }
-        out = (
-            {pairs_by_query[name] for name in are_ignored([*pairs_by_query])}
-            if are_ignored and pairs_by_query
-            else set[str]()
+        ignored_queries = (
+            are_ignored([*dict.fromkeys(queries.values())]) if are_ignored and queries else ()
         )
+        out = {name for name, query in queries.items() if query in ignored_queries}
         ignored_names += (name for name in out if out.isdisjoint(parents(name)))
         pairs += (pair for pair in batch if pair.name not in out)
         queue = deque(pair for pair in queue if pair.name not in out)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apply_child import Kept, land
+from apply_child import Kept, land, planned_change
 from places import TESTS
 
 from oh_daemon.kernel.ports import ToolResult
-from oh_daemon.protocol.items import FileChange
 
 Json = dict[str, Any]
 CHILD = """
@@ -38,16 +37,7 @@ def planned_at(place: Path) -> None:
     changes: list[Json] = []
 
     def change(name: str, before: bytes | None, after: bytes | None, **more: Any) -> None:
-        hashes = {
-            "sha256_before": None if before is None else store.put_blob(before),
-            "sha256_after": None if after is None else store.put_blob(after),
-        }
-        op = "add" if before is None else "delete" if after is None else "modify"
-        uri = (project / name).as_uri()
-        change_made = FileChange(
-            uri=uri, op=more.pop("op", op), added=0, removed=0, **hashes, **more
-        )
-        changes.append(change_made.model_dump(mode="json", by_alias=True, exclude_none=True))
+        changes.append(planned_change(store, project / name, before, after, **more))
 
     for name, text in BEFORE.items():
         (project / name).write_text(text)

@@ -240,3 +240,30 @@ def test_a_rollback_takes_back_the_offer(world: World) -> None:
     client.wait_for_event("approval.resolved")
     pending = client.request("approval/list")["pending"]
     assert conversation not in {each["conversationId"] for each in pending}
+
+
+CACHES = (
+    "mkdir -p build/empty node_modules/.cache; echo x > node_modules/.cache/x"
+    "; mkdir -p lib/__pycache__ dist; echo x > lib/__pycache__/a.pyc; echo 1 > dist/a.js; rmdir out"
+)
+
+
+def test_empty_folders_and_caches_ask_nothing(world: World) -> None:
+    subprocess.run(["git", "init", "-q", str(world.project)], check=True)
+    names = ("build", "node_modules", "lib", "dist", "out")
+    (world.project / ".gitignore").write_text("\n".join((*names, ".openhands")))
+    (world.project / "node_modules/a").mkdir(parents=True)
+    (world.project / "node_modules/a/i.js").write_text("1\n")
+    (world.project / "out").mkdir()
+    world.script(call("terminal", command=CACHES), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    world.turn(client)
+    offer = wait_for_approval(client)
+    assert offer["title"] == "Keep dist (1 file) in the project?"
+    answer(client, offer, "allow-once")
+    wait_for_notice(client, "Kept: dist (1 file)")
+    assert [item["title"] for item in items(client, "notice")] == [
+        "dist (1 file)",
+        "Kept: dist (1 file)",
+    ]
