@@ -44,7 +44,7 @@ TERMS = {
     **dict.fromkeys(("lend", "lends", "lent"), "expose, exposed"),
     **dict.fromkeys(("front", "fronts"), "frontend"),
     **dict.fromkeys(("hub", "acting"), "MultiClientServer, ActiveClient"),
-    "workspace": "control (command line), editor (tests)",
+    "desk": "control (command line), editor (tests)",
     "keeper": "monitor",
     **dict.fromkeys(("workbench", "bench"), "runtime"),
     "recipe": "config",

@@ -122,8 +122,7 @@ def whole_text(subject: plain.Subject) -> str:
             return "\n".join(subject.get("hosts") or [place])
         case "path" | "saveDocuments":
             return ""
-        case kind:
-            return unknown_text(kind)
+    return unknown_text(subject["kind"])
 
 
 def before_user(approval: plain.Approval) -> tuple[str | None, Sequence[plain.ApprovalOption]]:

@@ -40,7 +40,7 @@ Row = tuple[Path, FileChange]
 
 @dataclass(slots=True)
 class ApplyPlan:
-    """What becomes of each change."""
+    """The outcome of each change."""
 
     steps: list[Step] = field(default_factory=list[Step])
     modes: list[tuple[Path, int]] = field(default_factory=list[tuple[Path, int]])

@@ -159,8 +159,7 @@ def _message_text(part: plain.Part) -> str:
             return f"[{part.get('name') or 'PDF'}]"
         case "resourceLink" | "resource" | "selection" | "diagnostics":
             return f"@{part['uri'].rpartition('/')[2]}"
-        case kind:
-            return unknown_text(kind)
+    return unknown_text(part["type"])
 
 
 def _tool_updates(

@@ -48,7 +48,7 @@ class ConversationControl(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DeskHere:
+class LocalControl:
     """A conversation of this process."""
 
     open_conversation: OpenConversation

@@ -38,7 +38,7 @@ from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.prompts import typed_part
 from oh_daemon.frontends.cli.conversation_commands import lines_at_end
-from oh_daemon.frontends.cli.conversation_control import DeskHere
+from oh_daemon.frontends.cli.conversation_control import LocalControl
 from oh_daemon.frontends.cli.logs import find_id
 from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import Signals, interrupt
@@ -125,7 +125,7 @@ def run_headless(
             print_line(refusal)
         where = f"conversation {open_conversation.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(print_line, f"this was {where}")
-        control = signals.control = DeskHere(open_conversation, conversations)
+        control = signals.control = LocalControl(open_conversation, conversations)
         user = TerminalUser(control, console, is_there=can_ask(request))
         pending = [*open_conversation.conversation.state.pending]
         if signals.has_come:

@@ -1,4 +1,4 @@
-"""The `Desk` of a conversation that a daemon elsewhere has, and what that daemon tells of it."""
+"""The control of a conversation that a daemon elsewhere has, and what that daemon tells of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oh_daemon.protocol.approvals import Decision
 from oh_daemon.protocol.errors import DaemonError
 
 
-class DeskThere:
+class RemoteControl:
     """A conversation of a daemon elsewhere; `take` says which."""
 
     id = model = ""

@@ -35,7 +35,7 @@ from oh_daemon.frontends.cli.headless import (
     unanswered_error,
 )
 from oh_daemon.frontends.cli.process import print_line
-from oh_daemon.frontends.cli.remote_control import DeskThere
+from oh_daemon.frontends.cli.remote_control import RemoteControl
 from oh_daemon.frontends.cli.signals import Signals, interrupt
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.frontends.cli.terminal_user import TerminalUser
@@ -102,7 +102,7 @@ def _run(
             for name, value in secrets.items():
                 secret = {"name": name, "value": value, "forCommands": True}
                 daemon.request("secret/set", secret)
-            control = DeskThere(daemon, watch)
+            control = RemoteControl(daemon, watch)
             pending = _open(request, daemon, control, folder)
         print_line(f"works in {folder} {where}")
         announce_cost(control.model)
@@ -126,7 +126,7 @@ def _run(
         return code
 
 
-def _say_what_waits(request: RunRequest, control: DeskThere, folder: Path) -> None:
+def _say_what_waits(request: RunRequest, control: RemoteControl, folder: Path) -> None:
     if request.isolated:
         changes = ChangesListResult.model_validate(control.ask("changes/list"))
         for words in lines_at_end(changes, folder, f"there: oh-daemon apply {control.id[:12]}"):
@@ -169,7 +169,9 @@ def _daemon_at(target: Target, program: str, folder: Path, request: RunRequest) 
     return connect(carrier, models, settings.settings, hello([folder], block), spend=spend)
 
 
-def _open(request: RunRequest, daemon: DaemonClient, control: DeskThere, folder: Path) -> list[str]:
+def _open(
+    request: RunRequest, daemon: DaemonClient, control: RemoteControl, folder: Path
+) -> list[str]:
     """Start or open the conversation to work in; return the ids of what waits in it already."""
     if (conversation_id := resumed_id(request, ids_of(daemon, folder))) is None:
         require_task(request)

@@ -91,7 +91,7 @@ def test_keys_that_open_a_file_open_no_dialog(tmp_path: Path, *, is_running: boo
         setup.script(create, say("Look at `notes.txt:2`."))
         editor = setup.start(settings={"mode": "autoEdit"})
         editor.edit(setup.file)
-        # Without a screen, Neovim opens no dialog.
+        # Neovim opens no dialog unless it has a screen.
         editor.nvim.ui_attach(100, 30)
         editor.set(swapfile=True, updatecount=200, directory=".")
         editor.command("Oh make notes")
