@@ -29,7 +29,7 @@ from oh_daemon.features.settings.sources import SettingsSources, secret_values
 from oh_daemon.features.terminal.login_shell import (
     CommandEnvironment,
     LoginShell,
-    is_from_terminal,
+    is_from_shell,
 )
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.kernel.conversation import Conversation
@@ -264,7 +264,7 @@ def compose(
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     spawner, home, settings = Spawner(), Path.home(), user.settings
     commands = CommandEnvironment(environment)
-    if settings.of(None).settings.login_shell and not is_from_terminal(environment):
+    if settings.of(None).settings.login_shell and not is_from_shell(environment):
         login_shell = login_shell_of(places, environment, spawner, home)
         commands = CommandEnvironment(environment, login_shell.take)
         commands.begin()

@@ -73,7 +73,7 @@ _USER_START_UP_FILES = (
 _N_NAMES = 2
 
 
-def is_from_terminal(environment: Mapping[str, str]) -> bool:
+def is_from_shell(environment: Mapping[str, str]) -> bool:
     """Return whether these variables already come from the user's shell.
 
     A shell counts itself in SHLVL, and takes itself out again when it becomes another program, as
@@ -153,7 +153,10 @@ class LoginShell:
 
     @property
     def program(self) -> str:
-        return self.own.get("SHELL") or pwd.getpwuid(os.geteuid()).pw_shell
+        try:
+            return self.own.get("SHELL") or pwd.getpwuid(os.geteuid()).pw_shell
+        except KeyError:  # A container may run as a user that it does not know.
+            return "/bin/sh"
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ from oh_daemon.features.pending_changes.git_repositories import git_dir_of
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.features.skills.files import find_skills
-from oh_daemon.features.terminal.login_shell import is_from_terminal
+from oh_daemon.features.terminal.login_shell import is_from_shell
 from oh_daemon.frontends.cli.mcp_lines import omission_lines, state_line
 from oh_daemon.frontends.cli.sandbox import level_lines
 from oh_daemon.protocol.errors import DaemonError, ToolError
@@ -103,7 +103,7 @@ def login_shell_line(environment: Mapping[str, str], home: Path) -> tuple[str, s
     if not outcome.is_complete:
         return "!", f"environment: {outcome.text}; an editor started from a desktop needs them"
     difference = outcome.text or f"that of {shell.name}'s start-up files"
-    if is_from_terminal(environment):
+    if is_from_shell(environment):
         difference = f"this terminal's; an editor started from a desktop gets {difference}"
     return "✓", f"environment: {difference} ({seconds:.1f} s)"
 

@@ -18,7 +18,7 @@ from world import World
 from oh_daemon.features.terminal.login_shell import (
     CommandEnvironment,
     LoginShell,
-    is_from_terminal,
+    is_from_shell,
     merged_path,
 )
 from oh_daemon.system.environment import clean_env
@@ -232,7 +232,7 @@ def test_without_a_known_shell_commands_get_the_daemons_variables(home: Home) ->
 def test_the_shell_runs_where_nobody_has_run_it(
     variables: Mapping[str, str], *, expected: bool
 ) -> None:
-    assert is_from_terminal(variables) == expected
+    assert is_from_shell(variables) == expected
 
 
 @pytest.mark.parametrize(
@@ -254,20 +254,28 @@ def test_path_of_the_shell_keeps_entries_of_the_daemon(
 
 def test_agent_uses_programs_of_the_login_shell(world: World) -> None:
     """Finding E1 of real cases: `node` was that of the system, with no word why."""
-    node = world.home / "tools/node"
-    node.parent.mkdir()
+    tools = world.home / "tools"
+    tools.mkdir()
+    node, server, hook = (tools / name for name in ("node", "server", "hook"))
     node.write_text("#!/bin/sh\necho v22 of $COLOR_OF_TEAM\n")
-    node.chmod(0o755)
+    for program in (server, hook):
+        program.write_text(f"#!/bin/sh\necho $COLOR_OF_TEAM > {program}.out\n")
+    for program in (node, server, hook):
+        program.chmod(0o755)
+    hooks = [{"hooks": [{"type": "command", "command": "hook"}]}]
+    settings = {"mcpServers": {"own": {"command": "server"}}, "hooks": {"PreToolUse": hooks}}
     (world.home / ".bashrc").write_text(POSIX)
     bash = shutil.which("bash") or "bash"
     world.variables |= {"SHLVL": "0", "SHELL": bash}
     world.script(call("terminal", command="node; echo token=$SERVICE_TOKEN"), say("Done."))
-    client = world.daemon()
+    client = world.daemon(settings=settings)
     world.start(client)
     world.turn(client)
     messages = world.llm.requests[1].body["messages"]
     [result] = [message["content"] for message in messages if message["role"] == "tool"]
     assert "v22 of blue\ntoken=\n" in result
+    outputs = [tools / f"{program.name}.out" for program in (server, hook)]
+    assert [file.read_text() for file in outputs] == ["blue\n", "blue\n"]
     texts = json.dumps(messages)
     assert "shell: bash; PATH, COLOR_OF_TEAM" in texts
     assert "from bash's start-up files" in texts
