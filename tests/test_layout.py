@@ -128,7 +128,7 @@ BUDGETS: dict[str, int] = {
     "features/skills": 820,
     "features/stuck": 170,
     "features/subagents": 250,
-    "features/terminal": 1700,
+    "features/terminal": 1950,
     "features/trust": 190,
     "features/worktrees": 100,
     "frontends/acp": 1860,

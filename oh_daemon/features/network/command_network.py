@@ -104,6 +104,11 @@ class OverlayNetwork:
             OpenPort(port=port, address=self._address(port)) for port in sorted(self._ports)
         )
 
+    def listening_ports(self) -> frozenset[int]:
+        """Return what programs inside listen on at this moment."""
+        root = self._overlay.spawner.root if self._overlay is not None else None
+        return listening_ports(root) - self._inside.keys() if root else frozenset()
+
     def forward(self, port: int) -> str:
         """Forward a port of this machine to one of the sandbox; return where. Raises `OSError`."""
         if port not in self._forwards:
@@ -194,9 +199,8 @@ class OverlayNetwork:
 
     async def _look_while_running(self) -> None:
         n_left = _LAST_LOOKS
-        while n_left and (overlay := self._overlay) is not None:
-            root = overlay.spawner.root
-            self._show(listening_ports(root) - self._inside.keys() if root else frozenset())
+        while n_left and self._overlay is not None:
+            self._show(self.listening_ports())
             runs = self._ports or any(shells.is_running for shells in [*self.members])
             n_left = _LAST_LOOKS if runs else n_left - 1
             await asyncio.sleep(_LOOK_S)

@@ -217,6 +217,10 @@ class Shells:
         """Whether they are in a sandbox, unless one is wanted outside."""
         return self._sandbox is not None
 
+    def is_outside(self, name: str) -> bool:
+        """Whether a shell is not in the sandbox, though there is one."""
+        return name in self._outside
+
     @property
     def level(self) -> Literal["overlay", "landlock", "off"]:
         """What holds them."""

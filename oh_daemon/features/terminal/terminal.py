@@ -6,10 +6,11 @@ in a blob, with secrets masked. An exit code is a fact for the model, not an err
 
 from __future__ import annotations
 
-import re
+import os
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from oh_daemon.features.terminal.command_output import (
     OutputText,
     collapse_lines,
 )
+from oh_daemon.features.terminal.hints import HostFacts, find_hints, find_hints_outside, kind_of
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.features.terminal.shell_command import CommandOutcome
 from oh_daemon.kernel.ports import (
@@ -41,6 +43,7 @@ from oh_daemon.kernel.prompt import true_rows
 from oh_daemon.kernel.tool_schemas import takes
 from oh_daemon.protocol.approvals import CommandSubject
 from oh_daemon.protocol.forms import ToolFields
+from oh_daemon.system.proc import listening_ports
 from oh_daemon.system.pty import KEYS
 from oh_daemon.workspace.paths import printable
 
@@ -109,17 +112,6 @@ _OUTSIDE = {
     " keys to sign with, a place outside the workspace. This needs approval each time.",
 }
 _IN_SANDBOX = {"outside": _OUTSIDE, "services": _SERVICES}
-_NEEDS_OUTSIDE = re.compile(
-    r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
-)
-"""What git says when it misses the network, a key, or a repository that is not in the sandbox."""
-_TOO_LARGE = re.compile(r"File size limit exceeded|File too large")  # SIGXFSZ, EFBIG
-_HINTS = {
-    _NEEDS_OUTSIDE: "the sandbox keeps git from that: give the reason in outside, which needs"
-    " approval",
-    _TOO_LARGE: "files in the sandbox may not grow further, so that the disk does not get full:"
-    " delete with rm what is not needed, or let the user make room",
-}
 _KILLED = -signal.SIGKILL
 
 _SCHEMA_IN_SANDBOX = {**_SCHEMA, "properties": {**_SCHEMA["properties"], **_IN_SANDBOX}}
@@ -146,6 +138,10 @@ class CommandNetwork(Protocol):
 
     def look(self) -> None:
         """See what commands listen on."""
+        ...
+
+    def listening_ports(self) -> Collection[int]:
+        """Return the ports on which commands listen now."""
         ...
 
     def take_refused(self, shells: Shells, terminal_id: str, *, has_ended: bool) -> str | None:
@@ -385,7 +381,7 @@ class TerminalTool:
             _state(outcome),
         )
         for_model_only = (
-            self._hint(outcome),
+            self._hints(outcome, terminal_id),
             self._shells.take_news(),
             self._network.take_news(self._shells, terminal_id) if self._network else "",
             _next(outcome, terminal_id),
@@ -396,12 +392,24 @@ class TerminalTool:
         )
         return self._masker.mask(shown_text), self._masker.mask(texts), excerpt
 
-    def _hint(self, outcome: CommandOutcome) -> str:
-        if not self._shells.are_sandboxed or outcome.exit_code in {None, 0}:
+    def _hints(self, outcome: CommandOutcome, terminal_id: str) -> str:
+        """Return why the sandbox kept commands from something, also if the last one succeeded."""
+        if not self._shells.are_sandboxed:
             return ""
+        if outcome.exit_code == _KILLED:
+            return self._shells.take_why_ended()
+        is_outside = self._shells.is_outside(terminal_id)
+        is_shown = is_outside or outcome.state == "running"
+        host = HostFacts(
+            kind_of,
+            partial(listening_ports, os.getpid()),
+            self._network.listening_ports if self._network and is_shown else tuple,
+        )
         output_text = f"{outcome.output.head}\n{outcome.output.tail}"
-        hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(output_text))
-        return self._shells.take_why_ended() if outcome.exit_code == _KILLED else next(hints, "")
+        last = self._shells.existing(terminal_id).last
+        command = last.text if last else ""
+        find = find_hints_outside if is_outside else find_hints
+        return "\n".join(f"[{hint}]" for hint in find(output_text, command, host))
 
 
 def _moves(rating: Rating) -> bool:
