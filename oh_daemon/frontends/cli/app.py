@@ -14,9 +14,11 @@ import typer
 
 from oh_daemon.frontends.cli.conformance import conformance
 from oh_daemon.frontends.cli.log_and_ask import looking
+from oh_daemon.frontends.cli.managing import managing
 from oh_daemon.frontends.cli.options import (
     ApiKey,
     AsJson,
+    Ask,
     Attach,
     Folder,
     Id,
@@ -32,6 +34,7 @@ from oh_daemon.frontends.cli.options import (
     Resume,
     Secrets,
     SettingsFile,
+    approval_of,
     given_options,
 )
 from oh_daemon.frontends.cli.process import exit_code_of, read_all
@@ -54,6 +57,7 @@ app.add_typer(remote)
 app.add_typer(conformance)
 app.add_typer(serving)
 app.add_typer(looking)
+app.add_typer(managing)
 
 
 def run() -> None:
@@ -105,9 +109,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     as_json: AsJson = False,
     resume: Resume = None,
     autoresume: IsAutoresumed = False,
-    ask: Annotated[
-        Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
-    ] = None,
+    ask: Ask = None,
     image: Images = None,
     tool_choice: Annotated[
         Literal["auto", "required"], typer.Option(help="`required`: start with a tool call.")
@@ -126,12 +128,11 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     signals = Signals()
     from oh_daemon.frontends.cli.headless import RunRequest, read_schema, run_headless  # noqa: PLC0415
 
-    approval = ask and f"ask{ask.capitalize()}"
     request = RunRequest(
         task=read_all() if task == "-" else task,
         workspace=workspace,
         options=given_options(
-            model=model, approval=approval, maxSteps=max_steps, maxCostUsd=max_cost
+            model=model, approval=approval_of(ask), maxSteps=max_steps, maxCostUsd=max_cost
         ),
         settings_file=settings,
         resume=resume,
@@ -208,11 +209,15 @@ def demo(
 
 
 @app.command("list")
-def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> None:
+def list_conversations(
+    workspace: Folder = Path(),
+    archived: Annotated[bool, typer.Option("--archived", help="List the archived ones.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the conversations of a project, newest first."""
     from oh_daemon.frontends.cli.logs import print_list  # noqa: PLC0415
 
-    print_list(workspace, as_json=as_json)
+    print_list(workspace, as_json=as_json, is_archived=archived)
 
 
 @app.command("usage")
@@ -282,7 +287,10 @@ def fork_conversation(
 
 @app.command("rollback")
 def roll_back(
-    conversation: Id,
+    conversation: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="Its id, or the start of it; default: the newest."),
+    ] = None,
     workspace: Folder = Path(),
     to: Annotated[
         str | None, typer.Option(metavar="ITEM", help="Go back to this message instead.")

@@ -1,4 +1,7 @@
-"""`oh-daemon ask`, `rollback` and `land`: they open a conversation and leave its agent at rest."""
+"""`oh-daemon ask`, `rollback`, `apply`, `rename`, `archive` and `delete`.
+
+They open a conversation and leave its agent at rest.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from oh_daemon.common.cancel import CancelToken
@@ -20,10 +25,12 @@ from oh_daemon.conversations.services import ClientConnection, ConversationConte
 from oh_daemon.conversations.sub_agents import equip
 from oh_daemon.features.export.transcript import message_text
 from oh_daemon.features.settings.places import Places
-from oh_daemon.frontends.cli.logs import find_id
+from oh_daemon.frontends.cli.logs import find_id, top_summaries
+from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.status_line import status_line
 from oh_daemon.kernel.delivery import MAX_TITLE
 from oh_daemon.protocol import plain
+from oh_daemon.protocol.base import problem_in
 from oh_daemon.protocol.branches import (
     ChangesListResult,
     ReviewParams,
@@ -32,24 +39,36 @@ from oh_daemon.protocol.branches import (
     RollbackResult,
 )
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.protocol.messages import UpdateParams
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 DONE, LEFT_SOME = 0, 1
 
 
 @contextmanager
-def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[OpenConversation]:
-    """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
+def conversations_in(folder: Path, command: str) -> Generator[Conversations]:
+    """Yield the conversations of a folder for `command`; close at the end what it opened."""
     places = Places(os.environ)
     services, user, _models = compose(places, {folder: True})
     log_quietly_to(places.log_file, user.settings.of(folder).settings.log_level, services.masker)
     context = ConversationContext(services, user, ClientConnection(command))
     conversations = Conversations(context, equip)
     try:
-        ids = [summary["id"] for summary in conversations.summaries([folder])]
-        yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
+        yield conversations
     finally:
         conversations.close_all(1.0)
+
+
+@contextmanager
+def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[OpenConversation]:
+    """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
+    with conversations_in(folder, command) as conversations:
+        name = _find(conversations, folder, start_of_id)
+        yield conversations.open(name, [folder], at_work=False)
+
+
+def _find(conversations: Conversations, folder: Path, start_of_id: str) -> str:
+    return find_id([each["id"] for each in conversations.summaries([folder])], start_of_id, folder)
 
 
 def print_answer(folder: Path, start_of_id: str, question: str) -> None:
@@ -65,9 +84,16 @@ def print_answer(folder: Path, start_of_id: str, question: str) -> None:
 
 
 def run_rollback(
-    folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
+    folder: Path, start_of_id: str | None, to_item: str | None, *, keep_files: bool, is_dry: bool
 ) -> int:
-    """Take back the last message, or `to_item`, and all after it; return the exit code."""
+    """Take back the last message, or `to_item`, and all after it; return the exit code.
+
+    Without an id, that is the newest conversation which is not archived.
+    """
+    if start_of_id is None:
+        rows = top_summaries(folder)
+        start_of_id = next((row["id"] for row in rows if not row["archived"]), "")
+        print_line(f"conversation {start_of_id[:12]}, the newest one here")
     with at_rest(folder, start_of_id, "oh-daemon rollback") as open_conversation:
         message = _message(open_conversation, to_item)
         params = RollbackParams(
@@ -106,6 +132,43 @@ def _rollback_lines(
         yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or folder_text}"
     for conflict in result.conflicts:
         yield f"  stays as it is: {_path(conflict.uri, folder) or folder_text} ({conflict.reason})"
+
+
+def update(
+    folder: Path, start_of_id: str, *, title: str | None = None, archived: bool | None = None
+) -> None:
+    """Change what lists show of a conversation. Raises `UserError`."""
+    with conversations_in(folder, "oh-daemon") as conversations:
+        name = _find(conversations, folder, start_of_id)
+        try:
+            params = UpdateParams(conversation_id=name, title=title, archived=archived)
+        except ValidationError as exc:
+            raise InvalidParamsError(problem_in(exc)) from None
+        conversations.update(params, [folder])
+
+
+def run_delete(folder: Path, start_of_id: str, *, asks: bool, is_permanent: bool) -> int:
+    """Delete a conversation, with `asks` only if the user agrees; return the exit code."""
+    with conversations_in(folder, "oh-daemon delete") as conversations:
+        name = _find(conversations, folder, start_of_id)
+        if asks and not _wants_deletion(conversations, folder, name):
+            return LEFT_SOME
+        conversations.delete(name, [folder], permanent=is_permanent)
+    return DONE
+
+
+def _wants_deletion(conversations: Conversations, folder: Path, conversation_id: str) -> bool:
+    """Ask at the terminal. Raises `InvalidParamsError` if there is none."""
+    if not sys.stdin.isatty():
+        raise InvalidParamsError("there is no terminal to ask in; pass --yes to delete it")
+    open_conversation = conversations.open(conversation_id, [folder], at_work=False)
+    changes = open_conversation.isolated_changes
+    n_files = len(changes.list().files) if changes is not None else 0
+    loss = f", with pending changes in {n_files} file{'s' if n_files > 1 else ''}"
+    title = display_escaped(open_conversation.conversation.state.title)
+    return typer.confirm(
+        f"Delete conversation {conversation_id[:12]} ({title}){loss if n_files else ''}?"
+    )
 
 
 def run_apply(

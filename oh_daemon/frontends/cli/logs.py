@@ -79,14 +79,20 @@ def print_fork(
         print_line(f"to go on with {model}: oh-daemon run --resume {forked_id[:12]}")
 
 
-def print_list(folder: Path, *, as_json: bool) -> None:
-    """Print one conversation per line, newest first."""
+def top_summaries(folder: Path) -> list[Json]:
+    """Return the conversations of a folder without sub-agents, newest first."""
     rows = [
         {**summary, "status": _status(summary, catalog)}
         for catalog in catalogs_of(folder)
         for summary in catalog.summaries()
     ]
-    summaries: list[Json] = [each for each in rows if each.get("parentId") is None]
+    return [each for each in rows if each.get("parentId") is None]
+
+
+def print_list(folder: Path, *, as_json: bool, is_archived: bool) -> None:
+    """Print one conversation per line, newest first; only those that are archived, or are not."""
+    rows = top_summaries(folder)
+    summaries = [each for each in rows if bool(each.get("archived")) == is_archived]
     if as_json:
         for summary in summaries:
             _print_json(summary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -48,6 +48,9 @@ SettingsFile = Annotated[
     Path | None,
     typer.Option("--settings", exists=True, dir_okay=False, help="A settings file (JSON)."),
 ]
+Ask = Annotated[
+    Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
+]
 MaxSteps = Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")]
 MaxCost = Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")]
 Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")]
@@ -62,6 +65,11 @@ IsAutoresumed = Annotated[
 ]
 ApiKey = Annotated[str | None, typer.Option("--api-key", hidden=True, callback=_refuse_key)]
 """Always refused."""
+
+
+def approval_of(ask: str | None) -> str | None:
+    """Return the setting `approval` for a value of `--ask`, such as "askNever" for "never"."""
+    return ask and f"ask{ask.capitalize()}"
 
 
 def given_options(**options: object) -> dict[str, object]:

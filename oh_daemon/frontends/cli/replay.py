@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -27,11 +28,16 @@ SAME, DIFFERS = 0, 6
 _GIT_S = 600
 
 
-def run_replay(folder: Path, recording: str, *, executes: bool, is_strict: bool) -> int:
-    """Replay the log and print how that went; return the exit code."""
+def run_replay(
+    folder: Path, recording: str, options: Mapping[str, object] | None, *, is_strict: bool
+) -> int:
+    """Replay the log and print how that went; return the exit code.
+
+    With `options` of a run, tools run again.
+    """
     place = Path(recording).absolute() if "/" in recording else find_log(folder, recording)
-    if executes:
-        return _report(_run_again(folder, place, is_strict=is_strict))
+    if options is not None:
+        return _report(_run_again(folder, place, options, is_strict=is_strict))
     print_line(
         "answers and results come from the log: nothing runs, no file changes, nothing is sent"
     )
@@ -53,7 +59,9 @@ def _report(report: ReplayReport) -> int:
     return SAME
 
 
-def _run_again(folder: Path, place: Path, *, is_strict: bool) -> ReplayReport:
+def _run_again(
+    folder: Path, place: Path, options: Mapping[str, object], *, is_strict: bool
+) -> ReplayReport:
     """Let tools run again, in a clone of the repository, and compare the two logs."""
     from oh_daemon.frontends.cli.headless import RunRequest, run_headless  # noqa: PLC0415 - slow.
 
@@ -61,8 +69,8 @@ def _run_again(folder: Path, place: Path, *, is_strict: bool) -> ReplayReport:
     home = Path(tempfile.mkdtemp(prefix="oh-replay-"))
     clone, again = _clone(folder, begun_at, home), None
     for task in tasks:
-        options = {"model": f"replay:{place}"}
-        run_headless(RunRequest(task, clone, options, resume=again), Signals())
+        run_options = {**options, "model": f"replay:{place}"}
+        run_headless(RunRequest(task, clone, run_options, resume=again), Signals())
         summaries = Catalog(clone / ".openhands").summaries()
         again = next(each["id"] for each in summaries if each["parentId"] is None)
     new = clone / ".openhands" / "conversations" / (again or "")

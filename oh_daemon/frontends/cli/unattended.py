@@ -11,11 +11,13 @@ import typer
 from oh_daemon.frontends.cli.options import (
     ApiKey,
     AsJson,
+    Ask,
     Folder,
     MaxCost,
     MaxSteps,
     ModelName,
     SettingsFile,
+    approval_of,
     given_options,
 )
 from oh_daemon.protocol.errors import InvalidParamsError
@@ -97,6 +99,7 @@ def replay_conversation(
             "--execute/--results", help="Run tools again, in a clone; or take what they returned."
         ),
     ] = False,
+    ask: Ask = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Do not overlook folders, ids, dates and durations.")
     ] = False,
@@ -109,7 +112,10 @@ def replay_conversation(
     """
     from oh_daemon.frontends.cli.replay import run_replay  # noqa: PLC0415
 
-    return run_replay(workspace, recording, executes=execute, is_strict=strict)
+    if ask and not execute:
+        raise InvalidParamsError("--ask goes with --execute: otherwise no tool runs")
+    options = given_options(approval=approval_of(ask))
+    return run_replay(workspace, recording, options if execute else None, is_strict=strict)
 
 
 @unattended.command("fleet")

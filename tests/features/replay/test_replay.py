@@ -94,8 +94,7 @@ def test_tools_run_again_only_in_a_clone(world: World) -> None:
     subprocess.run([*git, "commit", "-qm", "One"], check=True)
     log = record_conversation(world)
     (world.project / "new.txt").unlink()
-    world.variables["OH_DAEMON_APPROVAL"] = "askNever"
-    outcome = oh(world, "replay", log.parent.name, "--execute")
+    outcome = oh(world, "replay", log.parent.name, "--execute", "--ask", "never")
     same = "replayed 6 steps, no difference (6 requests)"
     assert (outcome.code, outcome.out.splitlines()[-1]) == (0, same), outcome
     assert not (world.project / "new.txt").exists()

@@ -18,7 +18,7 @@ import mcp_odd_server
 import mcp_server
 import pytest
 from cli_runs import begin, run
-from command_line import Ran, end, environment, read_terminal, run_python, start
+from command_line import Ran, end, environment, read_terminal, run_python, start, type_into
 from fake_llm import Step, call, calls, error, hang, hold_step, reply, say, with_usage
 from mcp_world import vault
 from starts import SCRIPT
@@ -552,6 +552,61 @@ def test_rollback_takes_back_the_last_message_with_its_files_around_what_changed
     assert (outcome.code, "no message to go back to" in outcome.err) == (2, True)
     outcome = run(world, "rollback", "")
     assert (outcome.code, "no conversation begins with ''" in outcome.err) == (2, True)
+
+
+def test_rollback_without_an_id_takes_the_last_turn_of_the_newest_conversation(
+    world: World,
+) -> None:
+    task(world, say("Old."))
+    old_id = id_of(world)
+    world.script(call("terminal", command="echo one > a"), say("Done."))
+    run(world, "run", "Make a", "--ask", "never")
+    outcome = run(world, "rollback")
+    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "Went back to before: Make a")
+    assert not (world.project / "a").exists()
+    new_id = next(log.parent.name for log in logs(world) if log.parent.name != old_id)
+    assert f"conversation {new_id[:12]}" in outcome.err
+    run(world, "archive", new_id)
+    assert run(world, "rollback").out.startswith("Went back to before: Do it")
+
+
+def test_conversations_are_renamed_archived_and_deleted(world: World) -> None:
+    task(world, say("Done."))
+    id_ = id_of(world)[:6]
+
+    def titles_in_list(*options: str) -> list[str]:
+        lines = run(world, "list", "--json", *options).out.splitlines()
+        return [json.loads(line)["title"] for line in lines]
+
+    assert run(world, "rename", id_, "  Fix the sum ").code == 0
+    assert (titles_in_list(), titles_in_list("--archived")) == (["Fix the sum"], [])
+    too_long = run(world, "rename", id_, "x" * 201)
+    assert (too_long.code, "200" in too_long.err) == (2, True)
+    assert run(world, "archive", id_).code == 0
+    assert (titles_in_list(), titles_in_list("--archived")) == ([], ["Fix the sum"])
+    assert run(world, "archive", id_, "--undo").code == 0
+    assert titles_in_list() == ["Fix the sum"]
+
+    refusal = run(world, "delete", id_)
+    assert (refusal.code, "--yes" in refusal.err, titles_in_list()) == (2, True, ["Fix the sum"])
+    env = environment(world.home, **world.environment)
+    for answer, titles in ((b"n\n", ["Fix the sum"]), (b"y\n", [])):
+        question = {f"Delete conversation {id_}": answer}
+        type_into([SCRIPT, "delete", id_], world.project, env, question)
+        assert titles_in_list() == titles
+    [deleted_log] = world.project.glob(".openhands/conversations/.trash/*/events.jsonl")
+    assert deleted_log.parent.name.startswith(id_)
+
+
+def test_delete_names_pending_changes_before_it_removes_them(world: World) -> None:
+    world.variables["OH_DAEMON_SANDBOX"] = "overlay"
+    task(world, call("terminal", command="echo 1 > made"), say("Done."), args=("--isolated",))
+    id_ = id_of(world)
+    env = environment(world.home, **world.environment)
+    _, output = type_into([SCRIPT, "delete", id_], world.project, env, {"[y/N]": b"n\n"})
+    assert "with pending changes in 1 file?" in output
+    outcome = run(world, "delete", id_, "--yes", "--permanent")
+    assert (outcome.code, logs(world), run(world, "list", "--json").out) == (0, [], "")
 
 
 def test_a_result_is_printed_in_the_form_that_was_asked_for(world: World) -> None:
