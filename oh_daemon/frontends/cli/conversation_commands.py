@@ -90,11 +90,8 @@ def run_rollback(
 
     Without an id, that is the newest conversation which is not archived.
     """
-    if start_of_id is None:
-        rows = top_summaries(folder)
-        start_of_id = next((row["id"] for row in rows if not row["archived"]), "")
-        print_line(f"conversation {start_of_id[:12]}, the newest one here")
-    with at_rest(folder, start_of_id, "oh-daemon rollback") as open_conversation:
+    name = _newest(folder) if start_of_id is None else start_of_id
+    with at_rest(folder, name, "oh-daemon rollback") as open_conversation:
         message = _message(open_conversation, to_item)
         params = RollbackParams(
             conversation_id=open_conversation.id,
@@ -107,6 +104,13 @@ def run_rollback(
         )
     _print(_rollback_lines(result, message, folder, is_dry=is_dry))
     return LEFT_SOME if result.conflicts else DONE
+
+
+def _newest(folder: Path) -> str:
+    rows = top_summaries(folder)
+    name: str = next((row["id"] for row in rows if not row["archived"]), "")
+    print_line(f"conversation {name[:12]}, the newest one here")
+    return name
 
 
 def _message(open_conversation: OpenConversation, item_id: str | None) -> plain.UserMessageItem:
