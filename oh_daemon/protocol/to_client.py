@@ -93,7 +93,7 @@ class ApplyEditResult(Contract):
     saved: bool = False
     """Whether the document was saved after it."""
     failure_reason: str | None = None
-    """`stale`, `readonly`, `rejected` or `missing`."""
+    """`stale`, `readonly`, `rejected`, `missing`, or a sentence that says what to do."""
 
 
 class ReadDocumentParams(Contract):

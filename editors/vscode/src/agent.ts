@@ -17,7 +17,7 @@ import {
   TransportKind,
 } from "vscode-languageclient/node";
 import { attaching, commandSetting, findDaemon, pythonsOfWindow } from "./command";
-import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
+import { type ApplyEditParams, applyEdit, openDiff, openNotebook, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { FOR_COMMANDS, exposeChanged, exposeSecrets } from "./exposed";
 import { ManagedDaemon } from "./managed";
@@ -30,6 +30,7 @@ import type {
   InputRequest,
   Requests,
 } from "oh-daemon-client/protocol";
+import { Notebooks } from "./notebooks";
 import { Reports } from "./reports";
 import { daemonSettings, isKey, exposeKey, exposeKeys } from "./settings";
 import { askForTarget, targetOf } from "./target";
@@ -243,9 +244,22 @@ export class Agent implements Disposable {
       if (params.kind === "error") void window.showErrorMessage(`oh: ${params.message}`);
       else this.log.info(params.message);
     });
-    client.onRequest("editor/applyEdit", (params: ApplyEditParams) => applyEdit(params));
-    client.onRequest("editor/readDocument", readDocument);
-    client.onRequest("editor/saveDocument", saveDocuments);
+    const notebooks = new Notebooks(client);
+    client.registerFeature(notebooks);
+    client.onRequest("editor/applyEdit", (params: ApplyEditParams) => {
+      const notebook = openNotebook(params.edit.documentChanges[0]?.textDocument.uri ?? "");
+      return notebook ? notebooks.applyEdit(notebook, params) : applyEdit(params);
+    });
+    client.onRequest("editor/readDocument", (params: { uri: string }) => {
+      const notebook = openNotebook(params.uri);
+      return notebook ? notebooks.read(notebook) : readDocument(params);
+    });
+    client.onRequest("editor/saveDocument", async (params: { uris: string[] }) => {
+      const result = await saveDocuments(params);
+      // The daemon compares the text that it has with the file.
+      for (const notebook of params.uris.map(openNotebook)) if (notebook) await notebooks.send(notebook);
+      return result;
+    });
     client.onRequest("editor/openDiff", openDiff);
     client.onRequest("editor/diagnostics", (params: { uris?: string[] }) =>
       readDiagnostics(client, this.reports, params),

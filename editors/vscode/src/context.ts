@@ -6,6 +6,7 @@ import {
   DiagnosticSeverity,
   EventEmitter,
   languages,
+  TabInputNotebook,
   TabInputText,
   type TextEditor,
   type Uri,
@@ -150,7 +151,9 @@ export function fileLink(uri: Uri): Part {
 function openUris(): string[] {
   const inputs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
   const uris = inputs.flatMap((input) =>
-    input instanceof TabInputText && input.uri.scheme === "file" ? input.uri.toString() : [],
+    (input instanceof TabInputText || input instanceof TabInputNotebook) && input.uri.scheme === "file"
+      ? input.uri.toString()
+      : [],
   );
   return [...new Set(uris)];
 }

@@ -1,12 +1,22 @@
 /** Answers the daemon's `editor/*` requests from the open documents. The user's text always wins. */
 
-import { commands, Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
+import {
+  commands,
+  type NotebookDocument,
+  Range as CodeRange,
+  type TextDocument,
+  Uri,
+  WorkspaceEdit,
+  workspace,
+} from "vscode";
 import type { ApplyEditResult, ApplyEditParams as Params, OpenDiffParams, Range } from "oh-daemon-client/protocol";
 
-interface TextEdit {
+export interface TextEdit {
   range: Range;
   newText: string;
 }
+/** That of the extension `vscode.ipynb`, which comes with VS Code and reads and writes these notebooks. */
+export const JUPYTER = "jupyter-notebook";
 /** The one form of LSP's WorkspaceEdit that the daemon sends. */
 export type ApplyEditParams = Omit<Params, "edit"> & {
   edit: { documentChanges: readonly { textDocument: { uri: string; version: number }; edits: readonly TextEdit[] }[] };
@@ -35,7 +45,7 @@ export function readDocument(params: { uri: string }): { text: string; version: 
 export async function saveDocuments(params: { uris: readonly string[] }): Promise<{ saved: string[] }> {
   const saved: string[] = [];
   for (const uri of params.uris) {
-    if (await openDocument(uri)?.save()) saved.push(uri);
+    if (await (openDocument(uri) ?? openNotebook(uri))?.save()) saved.push(uri);
   }
   return { saved };
 }
@@ -43,6 +53,15 @@ export async function saveDocuments(params: { uris: readonly string[] }): Promis
 export function openDocument(uri: string): TextDocument | undefined {
   const wanted = Uri.parse(uri).toString();
   return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
+}
+
+/** The open Jupyter notebook with this URI, unless it is also open as text. */
+export function openNotebook(uri: string): NotebookDocument | undefined {
+  if (openDocument(uri)) return undefined;
+  const wanted = Uri.parse(uri).toString();
+  return workspace.notebookDocuments.find(
+    ({ notebookType, uri }) => notebookType === JUPYTER && uri.toString() === wanted,
+  );
 }
 
 /** Opens the diff without taking the focus from the user's work. */

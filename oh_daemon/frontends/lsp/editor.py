@@ -224,7 +224,7 @@ def _outcome(answer: ClientAnswer) -> EditOutcome:
     result = object_in(answer.result)
     if result.get("applied") is True:
         return EditOutcome(is_applied=True, is_saved=result.get("saved") is True)
-    # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.
+    # The reason may be any text, as in LSP's `workspace/applyEdit`.
     reason = result.get("failureReason")
     reason_line = display_escaped(first_line(reason)) if isinstance(reason, str) else ""
     return EditOutcome(

@@ -149,6 +149,10 @@ class VSCode:
         await self.tab(name).wait_for()
         await self._expect_editor_focused()
 
+    async def open_notebook(self, name: str) -> None:
+        await self._choose("Control+p", str(self.project / name), expected_text=name)
+        await self.tab(name).wait_for()
+
     async def another_window(self) -> VSCode:
         """Open the project as somebody else would: the windows share nothing but the files."""
         browser = self.page.context.browser
