@@ -73,6 +73,23 @@ async def test_a_file_that_is_not_open_is_edited_on_disk_and_opens_no_editor(
     assert "# unsaved" in str(vscode.llm.requests[-1].body["messages"][-1])
 
 
+@pytest.mark.full
+async def test_unsaved_text_above_5_mib_is_read_and_edited_in_its_editor(vscode: VSCode) -> None:
+    path = vscode.project / "large.txt"
+    path.write_text("one\n" + ("x" * 999 + "\n") * 6000)
+    on_disk = path.read_bytes()
+    edit = call("edit", command="replace", path="large.txt", old_text="one", new_text="two")
+    vscode.script(call("edit", command="view", path="large.txt"), edit, say("Edited."))
+    await vscode.open(file="large.txt")
+    await vscode.type_in_editor("typed ", at="Control+Home")
+    await vscode.choose("mode", "full")
+    await vscode.say("edit it")
+    await vscode.expect_answers("Edited.")
+    await vscode.expect_editor("typed two")
+    await expect(vscode.page.locator(".tab.dirty")).to_have_count(1)
+    assert path.read_bytes() == on_disk
+
+
 async def test_before_a_command_runs_the_unsaved_edits_are_saved_when_the_user_agrees(
     vscode: VSCode,
 ) -> None:
