@@ -151,13 +151,14 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     find_repository = repositories(folder)
     by_repository: dict[Path, list[str]] = {}
     ignored_names = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
+    top = os.path.join(folder, "")  # noqa: PTH118 - strings for thousands of long paths.
     for name in names:
-        repository = find_repository(folder / name)
+        repository = find_repository(top + name.removesuffix("/"))
         if repository is not None:
             by_repository.setdefault(repository, []).append(name)
     # Absolute, so that no name looks like the magic of a pathspec.
     for repository, inside in by_repository.items():
-        absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}
+        absolute = {top + name: name for name in inside}
         ignored_names |= {
             absolute[ignored_path]
             for ignored_path in ask_git(host, repository, _IGNORED, [*absolute])
@@ -166,25 +167,30 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     return ignored_names
 
 
-def repositories(folder: Path) -> Callable[[Path], Path | None]:
+def repositories(folder: Path) -> Callable[[str], Path | None]:
     """Return what finds the repository on the disk that holds a path; None beyond links."""
-    by_folder: dict[Path, Path | None] = {}
+    # Paths may have thousands of folders that are not on the disk yet, so they are strings, and
+    # below a missing folder nothing is looked for.
+    top = str(folder)
+    by_folder = {"": Path("/") if Path("/.git").exists() else None}
+    missing = set[str]()
 
-    def find(path: Path) -> Path | None:
-        paths: list[Path] = []
-        repository: Path | None = None
-        for up in path.parents:
-            if up in by_folder:
-                repository = by_folder[up]
-                break
-            paths.append(up)
-            if (up / ".git").exists():
-                repository = up
-                break
-            if up != folder and up.is_relative_to(folder) and up.is_symlink():
-                break
-        by_folder.update(dict.fromkeys(paths, repository))
-        return repository
+    def find(path: str) -> Path | None:
+        above: list[str] = []
+        up = path.rpartition("/")[0]
+        while up not in by_folder:
+            above.append(up)
+            up = up.rpartition("/")[0]
+        for each in reversed(above):
+            repository, up = by_folder[up], each
+            if each.rpartition("/")[0] in missing or not os.path.lexists(each):
+                missing.add(each)
+            elif Path(each, ".git").exists():
+                repository = Path(each)
+            elif each.startswith(f"{top}/") and Path(each).is_symlink():
+                repository = None
+            by_folder[each] = repository
+        return by_folder[up]
 
     return find
 

@@ -28,6 +28,7 @@ from oh_daemon.workspace.paths import looks_secret, printable, real_path, real_p
 
 MAX_TOTAL_CHARS = 128 << 10
 """Limit of all rules that the prompt, or one result, contains."""
+_RULE_ENDINGS = tuple(f"/{row.path}" for row in RULE_FILES)
 _MAX_BYTES = 256 << 10
 _MAX_DEPTH = 5
 """How many imports lead to a file at most, as in Claude Code: code.claude.com/docs/en/memory."""
@@ -83,11 +84,13 @@ class ContextFiles(Feature):
         with self._lock:
             texts = _Texts(self._names)
             paths = real_paths(locations)
-            for path in paths:
+            open_rules = {str(path) for path in open_texts if str(path).endswith(_RULE_ENDINGS)}
+            for place in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
                 # Only what may be there is read: a read opens every folder from the root down.
-                for folder, descriptor in self._folders.down_to(path):
+                for folder, descriptor in self._folders.down_to(place):
                     for row in RULE_FILES:
-                        if folder / row.path in open_texts or _exists(row.path, descriptor):
+                        is_open = open_rules and f"{folder}/{row.path}" in open_rules
+                        if is_open or _exists(row.path, descriptor):
                             self._add(texts, row, folder / row.path)
             for root in self._folders.roots:
                 if below := [p.relative_to(root) for p in paths if p.is_relative_to(root)]:

@@ -126,13 +126,17 @@ def collect(
         roots = _Roots(layer, disk)
         pairs, ignored_names = _walk(roots, are_ignored)
         in_use = _with_databases(roots, pairs, list_open() if pairs else ())
+        hashes = {str(name): sha256 for name, sha256 in handed_in.items()}
         folders = layers.folders_above((*ignored_names, *(pair.name for pair in pairs)))
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
-            change = _change(roots, pair, since_ns)
-            sort = _sort(roots, pair, change, handed_in, is_reported=pair.name in folders)
-            is_held = change.name in in_use and not pair.is_folder
-            sorts["held" if is_held else sort].append(change)
+            before, after = _entries(roots, pair)
+            is_reported = pair.name in folders
+            sort = _sort(roots, pair, before, after, hashes.get(pair.name), is_reported=is_reported)
+            if pair.name in in_use and not pair.is_folder:
+                sort = "held"
+            if sort != "nothing":  # A path of each folder on a deep path is expensive.
+                sorts[sort].append(_change(pair, before, after, since_ns))
         counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored_names}
     names = {sort: sorted(change.name for change in changes) for sort, changes in sorts.items()}
     return ChangeSet(
@@ -198,19 +202,25 @@ _Sort = Literal["change", "same", "git", "held", "nothing"]
 
 
 def _sort(
-    roots: _Roots, pair: _Pair, change: Change, handed_in: Mapping[Path, str], *, is_reported: bool
+    roots: _Roots,
+    pair: _Pair,
+    before: OverlayEntry | None,
+    after: OverlayEntry | None,
+    handed_hash: str | None,
+    *,
+    is_reported: bool,
 ) -> _Sort:
-    before, after = change.before, change.after
     is_file = after is not None and after.kind == "file"
+    on_disk = before
     before = before and replace(before, mode=before.mode & PERMISSIONS)
     is_mode_kept = before is None or after is None or before.mode == after.mode
-    handed_text = handed_in.get(change.name) if is_file and is_mode_kept else None
-    if handed_text and handed_text == _digest(roots.layer, pair.name):
+    is_handed_in = handed_hash is not None and is_file and is_mode_kept
+    if is_handed_in and handed_hash == _digest(roots.layer, pair.name):
         return "nothing"
     if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
         # Only the disk's folder can have changed since `take_out` left this one.
         return "nothing" if is_reported or before == after else "same"
-    if is_reported and _is_reported_by_others(change):
+    if is_reported and _is_reported_by_others(on_disk, after):
         return "nothing"
     is_same = before == after
     if is_same and is_file:
@@ -220,22 +230,22 @@ def _sort(
     return "git" if pair.is_git else "change"
 
 
-def _is_reported_by_others(change: Change) -> bool:
+def _is_reported_by_others(before: OverlayEntry | None, after: OverlayEntry | None) -> bool:
     """Whether a change of a folder follows from those below it; a change of its mode does not."""
-    kinds = {entry.kind for entry in (change.before, change.after) if entry}
-    is_one = change.before is None or change.after is None or change.before == change.after
+    kinds = {entry.kind for entry in (before, after) if entry}
+    is_one = before is None or after is None or before == after
     return kinds == {"folder"} and is_one
 
 
 def _with_databases(
     roots: _Roots, pairs: Sequence[_Pair], in_use: Collection[Path]
-) -> frozenset[Path]:
+) -> frozenset[str]:
     """Return the files in use, with all the files of a database of which one is in use."""
     if not in_use:
         return frozenset()
-    main_files = _databases(roots, pairs)
-    busy = {main_files.get(str(name)) for name in in_use} - {None}
-    return frozenset((*in_use, *(Path(n) for n, main in main_files.items() if main in busy)))
+    main_files, open_names = _databases(roots, pairs), {*map(str, in_use)}
+    busy = {main_files.get(name) for name in open_names}
+    return frozenset((*open_names, *(name for name, main in main_files.items() if main in busy)))
 
 
 def _databases(roots: _Roots, pairs: Iterable[_Pair]) -> Mapping[str, str]:
@@ -334,15 +344,22 @@ def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str
     return {last: entry for last, entry in entry_by_name.items() if entry}
 
 
-def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
+def _entries(roots: _Roots, pair: _Pair) -> tuple[OverlayEntry | None, OverlayEntry | None]:
+    """Return what the disk and the sandbox have."""
     before = entry_of(roots.disk, pair.name, pair.disk)
     if before and pair.disk and before.kind == "file":
         # A change of its content takes these bits away, as write(2) does.
         before = replace(before, mode=stat.S_IMODE(pair.disk.st_mode))
+    return before, entry_of(roots.layer, pair.name, pair.layer)
+
+
+def _change(
+    pair: _Pair, before: OverlayEntry | None, after: OverlayEntry | None, since_ns: int
+) -> Change:
     return Change(
         name=Path(pair.name),
         before=before,
-        after=entry_of(roots.layer, pair.name, pair.layer),
+        after=after,
         is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - SLACK_NS,
     )
 

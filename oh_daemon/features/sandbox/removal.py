@@ -211,10 +211,10 @@ class _Removal:
 
     def tidy(self, name: str, *, is_in_use: bool) -> None:
         """Remove a folder that is left empty, or note that it is only there for the kernel."""
-        if not is_folder(status_below(self._layer, name)):
-            return
         lower = status_below(self._disk, name)
         if lower is not None and is_folder(lower):
+            if not is_folder(status_below(self._layer, name)):
+                return
             if not (is_in_use and self._is_replaced(name) and name not in self._targets):
                 self._keep(name, lower)
             return

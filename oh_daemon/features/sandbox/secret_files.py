@@ -369,10 +369,10 @@ class TrackedFiles:
 
     def among(self, paths: Collection[Path]) -> set[Path]:
         """Return those of some files, and what is tracked below those that are folders."""
-        find: Callable[[Path], Path | None] = repositories(self._folder)
+        find = repositories(self._folder)
         by_repository: dict[Path, list[Path]] = {}
         for path in sorted(paths):
-            if (repository := find(path)) is not None:
+            if (repository := find(str(path))) is not None:
                 by_repository.setdefault(repository, []).append(path)
         tracked_paths: set[Path] = set()
         for repository, inside in by_repository.items():
