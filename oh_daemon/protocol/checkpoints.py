@@ -37,6 +37,19 @@ class StashMove(Contract):
     """The entries afterwards."""
 
 
+class Signing(Contract):
+    """The program and the key that sign new commits and tags, from the user's own settings."""
+
+    format: Literal["openpgp", "ssh", "x509"]
+    """The kind of signature, as `gpg.format` names it."""
+    program: str
+    """Path of the program, such as `/usr/bin/gpg`."""
+    key: str
+    """The key as git's settings name it."""
+    problem: str | None = None
+    """The reason why nothing can be signed here; then the commits are applied unsigned or not."""
+
+
 class RepositoryChanges(Contract):
     """The pending changes to one repository, which are applied as a whole."""
 
@@ -58,6 +71,10 @@ class RepositoryChanges(Contract):
     """Operations such as `merge` that the disk is still in and the command has ended."""
     protected_names: tuple[str, ...] = ()
     """Names in new commits, or of what is staged, that steer builds, editors or agents."""
+    signing: Signing | None = None
+    """Set if git would sign new commits or tags, which happens when they are applied."""
+    unsigned: bool | None = None
+    """Set if new commits have no signature although the user's settings ask for one."""
     conflict: str | None = None
     """What changed outside while the command ran, so that this cannot be applied."""
     summary: tuple[GitChange, ...] = ()

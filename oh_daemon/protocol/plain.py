@@ -534,6 +534,8 @@ if TYPE_CHECKING:
         pack: NotRequired[str]
         ends: list[str]
         protectedNames: list[str]
+        signing: NotRequired[Signing]
+        unsigned: NotRequired[bool]
         conflict: NotRequired[str]
         summary: list[GitChange]
 
@@ -549,6 +551,12 @@ if TYPE_CHECKING:
     class StashEntry(TypedDict):
         commit: str
         message: str
+
+    class Signing(TypedDict):
+        format: Literal["openpgp", "ssh", "x509"]
+        program: str
+        key: str
+        problem: NotRequired[str]
 
     class ChangesUpdated(TypedDict):
         type: Literal["changes.updated"]

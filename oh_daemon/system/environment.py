@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class CommandVariables:
 
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
-    return without_secrets(base) | _QUIET | _git(base)
+    return without_secrets(base) | _QUIET | git_settings(base)
 
 
 def without_secrets(base: Mapping[str, str]) -> dict[str, str]:
@@ -86,8 +86,8 @@ def git_env_of_user(base: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in base.items() if not _NAMES_REPOSITORY.fullmatch(name)}
 
 
-def _git(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings for git in `base` without secrets, and after them our own.
+def git_settings(base: Mapping[str, str], more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """Return the settings for git in `base` without secrets, and after them `more` and our own.
 
     What only reads asks nobody, so a repository should not make it start a program.
     """
@@ -95,7 +95,7 @@ def _git(base: Mapping[str, str]) -> dict[str, str]:
     numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
     pairs = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
     safe_pairs = [(k, v) for k, v in pairs if k and not _GIT_SECRET.search(f"{k}={v}")]
-    numbered_pairs = list(enumerate((*safe_pairs, *_GIT_STARTS_NOTHING)))
+    numbered_pairs = list(enumerate((*safe_pairs, *more, *_GIT_STARTS_NOTHING)))
     keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered_pairs}
     values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered_pairs}
     return {"GIT_CONFIG_COUNT": str(len(numbered_pairs)), **keys, **values}

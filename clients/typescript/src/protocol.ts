@@ -1507,6 +1507,8 @@ export interface RepositoryChanges {
   pack?: string;
   ends: readonly string[];
   protectedNames: readonly string[];
+  signing?: Signing;
+  unsigned?: boolean;
   conflict?: string;
   summary: readonly GitChange[];
 }
@@ -1527,6 +1529,14 @@ export interface StashMove {
 export interface StashEntry {
   commit: string;
   message: string;
+}
+
+/** The program and the key that sign new commits and tags, from the user's own settings. */
+export interface Signing {
+  format: "openpgp" | "ssh" | "x509";
+  program: string;
+  key: string;
+  problem?: string;
 }
 
 /** All files that differ from before the turn, each with its first and last hash. */

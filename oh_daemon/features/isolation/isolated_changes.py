@@ -189,6 +189,8 @@ class IsolatedChanges:
         tool = self._tool(asks=asks, git=pending.git.repositories)
         if tool.protected_names and not asks:
             return f"{tool.protected_names[0]} in it is protected; name the repository to apply it"
+        if tool.unsigned_reasons and not asks:
+            return f"{tool.unsigned_reasons[0]}; name the repository to apply it unsigned"
         why_not = tool.apply_git()
         if why_not is None:
             self.isolated_files.take_out(pending.git.removals)

@@ -46,6 +46,8 @@ MAX_SHOWN = 200
 """Above this number of files only their names are shown, and none can be left out."""
 
 _MAX_TITLES = 2
+_UNSIGNED = "new commits are not signed, although commit.gpgsign is set"
+_SHORT = 8
 _NEXT = "In git, all is as before the command: look at `git status`, then do it again."
 
 
@@ -90,6 +92,7 @@ class ApplyTool:
         self._git = [model_of(RepositoryChanges, each) for each in planned_changes.get("git", ())]
         self._asks = asks
         self._start = start
+        self._signed_names: Mapping[str, str] = {}
 
     def plan(self, args: Json) -> Intent:
         plan = self._plan
@@ -101,7 +104,8 @@ class ApplyTool:
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         git = () if self._why_no_git(plan, args) else self._git_changes
         protected_names = plan.protected or [
-            _in_commit(name) for name in self.protected_names if git
+            *(_in_commit(name) for name in self.protected_names if git),
+            *(self.unsigned_reasons if git else ()),
         ]
         reasons = tuple(dict.fromkeys((*protected_names, *intent.reasons)))
         # A new folder without a file in it is nothing to ask about.
@@ -181,7 +185,17 @@ class ApplyTool:
             return _which(plan.left_out)
         if self.protected_names and not self._asks:
             return f"{_in_commit(self.protected_names[0])}; only the user can commit it."
+        if self.unsigned_reasons and not self._asks:
+            return f"{self.unsigned_reasons[0]}; only the user can allow that."
         return None
+
+    @property
+    def unsigned_reasons(self) -> Sequence[str]:
+        """Reasons for approval in every mode: commits would have no signature."""
+        problems = [each.signing.problem for each in self._git if each.signing]
+        reasons = [f"the commits cannot be signed here: {why}" for why in problems if why]
+        is_unsigned = any(each.unsigned for each in self._git)
+        return [*reasons, *([_UNSIGNED] if is_unsigned else [])]
 
     @property
     def protected_names(self) -> Sequence[str]:
@@ -200,7 +214,14 @@ class ApplyTool:
         why_not = why_not or self.apply_git()
         titles = [change.title for change in self._git_changes]
         if why_not is None:
-            return self._git_changes, ["[git]", *(f"Kept: {title}." for title in titles)]
+            names, changes = self._signed_names, self._git_changes
+            notes = [f"Kept: {title}." for title in titles]
+            notes += [
+                f"Signed: {before[:_SHORT]} is {after[:_SHORT]} now."
+                for before, after in names.items()
+                if any(each.after == before for each in changes)
+            ]
+            return tuple(_with_names(each, names) for each in changes), ["[git]", *notes]
         return (), [f"[git] Not kept: {'; '.join(titles)}: {why_not} {_NEXT}"]
 
     def apply_git(self) -> str | None:
@@ -208,7 +229,8 @@ class ApplyTool:
         if self._host is None:
             return "what git keeps is not applied from here."
         try:
-            apply_git(self._host, self._documents.history.blobs.read_blob, self._git)
+            blobs = self._documents.history.blobs
+            self._signed_names = apply_git(self._host, blobs.read_blob, self._git)
         except ToolError as exc:
             return f"{exc}. {self._where_commits_are()}"
         return None
@@ -275,6 +297,10 @@ class ApplyTool:
 
 def _in_commit(name: str) -> str:
     return f"{name} in a commit steers a build, an editor or an agent, or may be secret"
+
+
+def _with_names(change: GitChange, names: Mapping[str, str]) -> GitChange:
+    return change.model_copy(update={"after": names.get(change.after or "", change.after)})
 
 
 def _which(left_out: Mapping[str, str]) -> str | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from oh_daemon.features.pending_changes.git_repositories import is_git_dir
+from oh_daemon.features.pending_changes.signing import NewObjects
 from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system import git_lock
@@ -40,18 +41,25 @@ _REASON = "applied from the sandbox"
 
 def apply_git(
     host: Spawner, read_blob: Callable[[str], bytes], repositories: Sequence[RepositoryChanges]
-) -> None:
-    """Apply the changes of one command. Raises `ToolError` if some of them do not fit any more.
+) -> Mapping[str, str]:
+    """Apply the changes of one command; return the new names of what was signed, by the old ones.
 
-    Then nothing has moved, but the new objects are there: their commits can be picked.
+    Raises `ToolError` if some of them do not fit any more, or cannot be signed. Then nothing has
+    moved, but the new objects are there: their commits can be picked.
     """
     ones = [
         _RepositoryApplier(host, repository_changes, read_blob)
         for repository_changes in repositories
     ]
+    signed_names: dict[str, str] = {}
     with ExitStack() as stack:
         for one in ones:
             one.import_objects()
+        # No lock is held here: a person may be asked for a passphrase.
+        for one in ones:
+            signed_names |= one.sign()
+        for one in ones:
+            one.require_no_link_to(signed_names.keys())
         for one in ones:
             stack.enter_context(one.lock())
         for one in ones:
@@ -60,6 +68,7 @@ def apply_git(
             one.prepare_index()
         for one in ones:
             one.move()
+    return signed_names
 
 
 class _RepositoryApplier:
@@ -91,6 +100,43 @@ class _RepositoryApplier:
         if self._changes.pack is not None:
             pack = self._read_blob(self._changes.pack)
             self._git.run("index-pack", "--stdin", "--strict", "--fix-thin", stdin=pack)
+
+    def sign(self) -> Mapping[str, str]:
+        """Sign new commits and tags, and let the refs move to these; return their new names."""
+        changes, signing = self._changes, self._changes.signing
+        if signing is None:
+            return {}
+        moves, stash = changes.refs, changes.stash or StashMove()
+        tips = [move.after for move in moves] + [entry.commit for entry in stash.after]
+        refs = {**refs_of(self._git), HEAD: head_of(self._git)}
+        now = [refs.get(move.ref) for move in moves]
+        now += [entry.commit for entry in stash_of(self._git)]
+        before = [move.before for move in moves] + [entry.commit for entry in stash.before]
+        objects = NewObjects(self._git, _objects(tips))
+        names = objects.signed(signing, _objects(now), _objects(before))
+        entries = [
+            entry.model_copy(update={"commit": names.get(entry.commit, entry.commit)})
+            for entry in stash.after
+        ]
+        self._changes = changes.model_copy(
+            update={
+                "refs": tuple(
+                    move.model_copy(update={"after": names.get(move.after or "", move.after)})
+                    for move in moves
+                ),
+                "stash": changes.stash
+                and changes.stash.model_copy(update={"after": tuple(entries)}),
+            }
+        )
+        return names
+
+    def require_no_link_to(self, names: Collection[str]) -> None:
+        """Raises `ToolError` if a submodule's entry leads to a commit that signing has renamed."""
+        rows = self._change.after if self._change else ()
+        if any(row.startswith(b"160000") and row.split()[1].decode() in names for row in rows):
+            raise ToolError(
+                "signing renames a commit in a submodule; commit there first, in its own command"
+            )
 
     @contextmanager
     def lock(self) -> Generator[None]:
@@ -192,6 +238,10 @@ class _RepositoryApplier:
                 )
         if not commits:
             self._git.run("update-ref", "-d", STASH)
+
+
+def _objects(names: Iterable[str | None]) -> Sequence[str]:
+    return [*dict.fromkeys(name for name in names if name and is_object(name))]
 
 
 def _move_text(name: str) -> str:

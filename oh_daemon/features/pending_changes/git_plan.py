@@ -7,8 +7,9 @@ host's git, in a folder of their own, before anybody is asked about them.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -19,8 +20,10 @@ from oh_daemon.features.pending_changes.git_repositories import (
     RepositoryNames,
     top_in,
 )
+from oh_daemon.features.pending_changes.signing import NewObjects, describe, find_signing
 from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
-from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, StashMove
+from oh_daemon.features.sandbox.signature_mark import MARK
+from oh_daemon.protocol.checkpoints import RefMove, RepositoryChanges, Signing, StashMove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import GitChange
 from oh_daemon.system.git import (
@@ -78,11 +81,21 @@ class _RepositoryChanges:
     index: IndexChange | None = None
 
     @property
+    def ref_tips(self) -> Sequence[str]:
+        """Names of commits and tags to which refs lead."""
+        tips = (move.after for move in self.refs if move.after and is_object(move.after))
+        return [*dict.fromkeys(tips)]
+
+    @property
+    def commits(self) -> Sequence[str]:
+        """Names of commits and tags to which refs and stash lead."""
+        stashed = (entry.commit for entry in self.stash.after) if self.stash else ()
+        return [*dict.fromkeys((*self.ref_tips, *stashed))]
+
+    @property
     def tips(self) -> set[str]:
         """Names of all objects that the disk must have."""
-        tips = {move.after for move in self.refs if move.after and is_object(move.after)}
-        tips |= {entry.commit for entry in self.stash.after} if self.stash else set()
-        return tips | (self.index.objects if self.index else set())
+        return {*self.commits} | (self.index.objects if self.index else set())
 
 
 class Repositories:
@@ -281,7 +294,19 @@ class Repositories:
         if not self._is_inside(top):  # Refs of one repository are those of all its work trees.
             top = next(iter(self._tops(names.common)), top)
         name = self._name_of(top)
-        words = CommitTitles(repository_git, self._uri_of(top), f" in {name}" if name else "")
+        new_objects = NewObjects(repository_git, comparison.commits).parts()
+        is_unsigned, signing = False, self._signing(names, new_objects)
+        if signing is None:
+            is_unsigned = _lacks_signatures(disk, NewObjects(repository_git, comparison.ref_tips))
+        words = CommitTitles(
+            repository_git,
+            self._uri_of(top),
+            f" in {name}" if name else "",
+            dict.fromkeys(
+                new_objects,
+                describe(signing) if signing else ", unsigned" if is_unsigned else "",
+            ),
+        )
         rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
         rows += [words.new()] if names.is_new and not rows else []
         return RepositoryChanges(
@@ -294,9 +319,31 @@ class Repositories:
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.removed_names),
             protected_names=tuple(well_formed(name) for name in names_in_git if guard_reason(name)),
+            signing=signing,
+            unsigned=is_unsigned or None,
             conflict=_conflict_text(names, comparison, disk, since_ns),
             summary=tuple(rows),
         )
+
+    def _signing(
+        self, names: RepositoryNames, new_objects: Mapping[str, tuple[bytes, bytes]]
+    ) -> Signing | None:
+        """Return how new commits and tags are signed; None if git would sign none of them."""
+        if not any(MARK in signature for signature, _ in new_objects.values()):
+            return None
+        place = names.repository.work_tree or names.repository.git_dir
+        return find_signing(self._host, place, [*self._folders, names.common])
+
+
+def _lacks_signatures(disk: Git, new_objects: NewObjects) -> bool:
+    """Return whether the user's git would have signed a new commit that has no signature."""
+    if disk.ask("config", "--type=bool", "commit.gpgsign").stdout != b"true\n":
+        return False
+    email = disk.ask("config", "user.email").stdout.strip()
+    return any(
+        not signature and re.search(rb"^committer .*<%s> " % re.escape(email), payload, re.M)
+        for signature, payload in new_objects.parts().values()
+    )
 
 
 def _refusal_text(names: Sequence[str], why: str) -> str:
@@ -455,13 +502,16 @@ class CommitTitles:
     uri: str
     where: str
     """What follows a branch's name, ` in libs/parser` for instance; empty for the usual one."""
+    signatures: Mapping[str, str]
+    """The words about the signature that follow the title of a move, by the object it leads to."""
 
     def changes(
         self, refs: Sequence[RefMove], stash: StashMove | None, index: IndexChange | None
     ) -> Iterator[GitChange]:
         for move in refs:
             fields = {"ref": move.ref, "before": move.before, "after": move.after}
-            yield GitChange(repository=self.uri, title=self._title(move), **fields)
+            title = self._title(move) + self.signatures.get(move.after or "", "")
+            yield GitChange(repository=self.uri, title=title, **fields)
         for title in self._stash_titles(stash) if stash else ():
             yield GitChange(repository=self.uri, title=title, ref="refs/stash")
         if index is not None and not refs and stash is None:

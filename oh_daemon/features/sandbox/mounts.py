@@ -19,6 +19,7 @@ from pathlib import Path
 from oh_daemon.features.sandbox.bwrap import Mounts, OverlayMount
 from oh_daemon.features.sandbox.layer import OPAQUE
 from oh_daemon.features.sandbox.secret_files import NEEDED, SecretCovers
+from oh_daemon.features.sandbox.signature_mark import write_signing_program
 from oh_daemon.features.sandbox.storage import CACHES, lock_folder, make_folder_in, mask_folder
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.system.proc import mounts_below
@@ -126,7 +127,11 @@ def mounts_of(
         # Nothing inside can move away what is mounted in the folder of all sandboxes.
         covered=[*unmasked(sandbox_mounts.covered_places(), masked), place.parent, *single],
         empty=empty,
-        readable=[shells.spool, empty, *sandbox_mounts.fixed, *parts.needed_places],
+        readable=[
+            *(shells.spool, empty, write_signing_program(place)),
+            *sandbox_mounts.fixed,
+            *parts.needed_places,
+        ],
         writable=[shells.state],
     )
     return mounts, overlays, masked

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from oh_daemon.features.sandbox import bwrap, entry, inside, monitor, seccomp
+from oh_daemon.features.sandbox import bwrap, entry, inside, monitor, seccomp, signature_mark
 from oh_daemon.features.sandbox.disk_space import DiskSpace
 from oh_daemon.features.sandbox.layer import OverlayFolder, open_in
 from oh_daemon.features.sandbox.mounts import (
@@ -44,7 +44,7 @@ from oh_daemon.features.sandbox.storage import (
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system import reaper
-from oh_daemon.system.environment import clean_env
+from oh_daemon.system.environment import clean_env, git_settings
 from oh_daemon.system.proc import mounts_below
 from oh_daemon.system.spawner import FIRST_FD, Enclosure, Process, Spawner, input_file, start_thread
 
@@ -126,7 +126,11 @@ class OverlaySandbox:
         self._marked_root: int | None = None
         """The process 1 of which `holder` knows."""
         self._end_reason = ""
-        self._variables = {**_VARIABLES, **(network.variables if network else {})}
+        self._variables = {
+            **_VARIABLES,
+            **git_settings(os.environ, signature_mark.settings(place)),
+            **(network.variables if network else {}),
+        }
         self._spawner = Spawner(self.enclose, self._variables)
 
     @property

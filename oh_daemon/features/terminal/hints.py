@@ -31,8 +31,8 @@ class HostFacts:
 
 
 _ROWS = {
-    # Errors of git without the network, a key, or a repository that is not in the sandbox.
-    r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system": (
+    # Errors of git without the network, or a repository that is not in the sandbox.
+    r"Could not read from remote repository|\.git/.*: Read-only file system": (
         f"the sandbox keeps git from that: {_WITH_APPROVAL}"
     ),
     # SIGXFSZ and EFBIG

@@ -82,7 +82,8 @@ the result says what was kept. Changes elsewhere are lost; what git ignores stay
 there. Only the user can change that: by exposing a secret, or by the setting sandboxReads.
 ?overlay ?!isolated git: commits, branches, stashes and what is staged are kept with all files of \
 a command, or not at all.
-?overlay Only outside: git push, git by ssh, git config, signed commits, new submodules.
+?overlay Only outside: git push, git by ssh, git config, new submodules. Commits are signed, with \
+new names, when they are kept.
 ?landlock Commands that only read run where they can neither write nor use the network.
 ?!overlay ?buffers Commands read the disk. A file with unsaved changes is older there; the result \
 says so."""
@@ -109,7 +110,7 @@ _OUTSIDE = {
     "minLength": 1,
     "maxLength": 300,
     "description": "Why it must run outside the sandbox: more network than HTTP, Docker, a device,"
-    " keys to sign with, a place outside the workspace. This needs approval each time.",
+    " a place outside the workspace. This needs approval each time.",
 }
 _IN_SANDBOX = {"outside": _OUTSIDE, "services": _SERVICES}
 _KILLED = -signal.SIGKILL

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from sandbox_workspace import Workspace, workspace_at
 from oh_daemon.features.pending_changes import git_plan
 from oh_daemon.features.pending_changes.apply_git import apply_git
 from oh_daemon.features.pending_changes.git_plan import GitPlan, Repositories
-from oh_daemon.protocol.checkpoints import RepositoryChanges
+from oh_daemon.protocol.checkpoints import RepositoryChanges, Signing
 from oh_daemon.protocol.errors import ToolError
 
 
@@ -364,3 +364,45 @@ def test_what_is_no_common_repository_does_not_come_back(project_git: ProjectGit
     assert len(plan.notes) == 2
     assert not (project_git.project / "bare.git").exists()
     assert git(project_git.project, "worktree", "list").count("\n") == 0
+
+
+def test_signing_again_after_a_kill_uses_the_signed_commits(
+    project_git: ProjectGit, tmp_path: Path
+) -> None:
+    place, key = project_git.project, tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    commits = "git commit -qam One; echo 2 > a.txt; git commit -S -qam Two; git tag -s v1 -m One"
+    plan = project_git.run(f"echo 1 > a.txt; {commits}; echo 3 > a.txt; git stash -q")
+    # The second program fails, so it must not be asked for a signature again.
+    twice = [
+        Signing(format="ssh", program=str(shutil.which("ssh-keygen")), key=str(key)),
+        Signing(format="openpgp", program="false", key=""),
+    ]
+    refs: list[str] = []
+    for signing in twice:
+        changes = [each.model_copy(update={"signing": signing}) for each in plan.repositories]
+        project_git.land(replace(plan, repositories=changes))
+        refs.append(git(place, "rev-parse", "main", "v1", "stash"))
+    assert refs[0] == refs[1]
+    assert "gpgsig -----BEGIN SSH SIGNATURE-----" in git(place, "cat-file", "commit", "main")
+    names = git(place, "rev-parse", "main", "v1^{commit}", "stash^1").split()
+    assert len({*names}) == 1
+    assert "gpgsig" not in git(place, "cat-file", "commit", "main~1")
+    assert status(place) == ""
+
+
+def test_renamed_commit_of_a_submodule_is_not_lost(project_git: ProjectGit, tmp_path: Path) -> None:
+    place, key = project_git.project, tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    inner = repository(place / "sub")
+    git(place, "add", "sub")
+    git(place, "commit", "-qm", "Sub")
+    before = git(place, "rev-parse", "main"), git(inner, "rev-parse", "main")
+    plan = project_git.run("cd sub; git commit -S --allow-empty -qm X; cd ..; git add sub; cd -")
+    signing = Signing(format="ssh", program=str(shutil.which("ssh-keygen")), key=str(key))
+    changes = [
+        each.model_copy(update={"signing": each.signing and signing}) for each in plan.repositories
+    ]
+    with pytest.raises(ToolError, match="commit there first"):
+        project_git.land(replace(plan, repositories=changes))
+    assert before == (git(place, "rev-parse", "main"), git(inner, "rev-parse", "main"))

@@ -114,7 +114,7 @@ IN_USE = "has a network of its own"
         # src/network/nginx: ngx_open_listening_sockets in ngx_connection.c
         ("bind() to 0.0.0.0:80 failed (13: Permission denied)", "ports below 1024"),
         ("Error: listen EACCES: permission denied 0.0.0.0:443", "ports below 1024"),
-        ("error: gpg failed to sign the data", "the sandbox keeps git from that"),
+        ("fatal: Could not read from remote repository.", "the sandbox keeps git from that"),
         ("File size limit exceeded", "may not grow further"),
         ("all is well", ""),
     ],

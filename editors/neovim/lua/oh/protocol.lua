@@ -1333,6 +1333,8 @@
 ---@field pack? string
 ---@field ends string[]
 ---@field protectedNames string[]
+---@field signing? oh.protocol.Signing
+---@field unsigned? boolean
 ---@field conflict? string
 ---@field summary oh.protocol.GitChange[]
 
@@ -1350,6 +1352,13 @@
 ---@class (exact) oh.protocol.StashEntry
 ---@field commit string
 ---@field message string
+
+--- The program and the key that sign new commits and tags, from the user's own settings.
+---@class (exact) oh.protocol.Signing
+---@field format "openpgp" | "ssh" | "x509"
+---@field program string
+---@field key string
+---@field problem? string
 
 --- All files that differ from before the turn, each with its first and last hash.
 ---@class (exact) oh.protocol.ChangesUpdated
