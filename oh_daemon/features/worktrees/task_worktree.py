@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,11 +88,17 @@ class TaskWorktree:
             n_added, n_removed, path = row.split("\t", 2)
             yield PatchedFile(path, *(None if n == "-" else int(n) for n in (n_added, n_removed)))
 
-    def commit(self, files: str, message: str, branch: str) -> str:
-        """Make a new branch of one commit with these files, and return the commit."""
+    def commit(self, files: str, message: str, branch: str, sign: Callable[[bytes], bytes]) -> str:
+        """Make a new branch of one commit with these files, and return the commit.
+
+        `sign` returns a commit as it is stored, given one without a signature.
+        """
         words = ("commit-tree", "-p", self.base, "-F", "-", files)
         user = replace(self.git, variables=git_env_of_user(os.environ))
-        commit = user.run(*words, stdin=message.encode()).decode().strip()
+        plain = user.run(*words, stdin=message.encode()).decode().strip()
+        data = sign(self.git.run("cat-file", "commit", plain))
+        words = ("hash-object", "-w", "-t", "commit", "--stdin")
+        commit = self.git.run(*words, stdin=data).decode().strip()
         self.git.run("update-ref", f"refs/heads/{branch}", commit, "0" * len(commit))
         return commit
 

@@ -22,6 +22,7 @@ import orjson
 from oh_daemon.common.amounts import render_usd
 from oh_daemon.common.plain_text import clip_line
 from oh_daemon.features.export.export import fence, one_line, prose
+from oh_daemon.features.pending_changes.signing import find_signing, signed_commit
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.worktrees.task_worktree import (
     OURS,
@@ -38,6 +39,7 @@ from oh_daemon.frontends.cli.process import print_line
 from oh_daemon.frontends.cli.signals import Signals, on_signals
 from oh_daemon.frontends.cli.turn_watch import DONE, NEEDS_A_PERSON, TURN_FAILED
 from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.checkpoints import Signing
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError, ToolError, UserError
 from oh_daemon.system.environment import git_env_of_user
 from oh_daemon.system.git import refusal_of, run_git
@@ -112,8 +114,9 @@ def run_resolve(request: ResolveRequest) -> int:
         )
         out = request.out or worktree_folder
         _require_new(spawner, request, branch, out)
+        signing = _signing(spawner, request.repository)
         tree = make_tree(spawner, request.repository, out / "tree")
-        job = _Job(request, issue, branch, out, tree)
+        job = _Job(request, issue, branch, out, tree, signing)
         at_the_end.callback(tree.remove)
 
         def end(ending: Ended) -> int:
@@ -206,6 +209,20 @@ def _run_as_user(
     return run_git(spawner, *words, cwd=repository, variables=variables, timeout_s=_GIT_TIMEOUT_S)
 
 
+def _signing(spawner: Spawner, repository: Path) -> Signing | None:
+    """Return how the commit is signed. Raises `InvalidParamsError` if that cannot work here."""
+    answer = _run_as_user(spawner, repository, "config", "--type=bool", "commit.gpgsign")
+    if answer.stdout != b"true\n":
+        return None
+    signing = find_signing(spawner, repository, [repository.resolve()])
+    if signing.problem is not None:
+        raise InvalidParamsError(
+            f"commits cannot be signed here: {signing.problem}; if this one may be unsigned, run"
+            " `git config commit.gpgSign false` in the repository"
+        )
+    return signing
+
+
 @dataclass(slots=True)
 class _Job:
     """One issue, and what becomes of it."""
@@ -215,6 +232,8 @@ class _Job:
     branch: str
     out: Path
     tree: TaskWorktree
+    signing: Signing | None
+    """The user's way to sign commits; None if the user's git signs none."""
     report: Json = field(default_factory=dict[str, Any])
     """What `pr.json` says."""
 
@@ -232,12 +251,17 @@ class _Job:
         result: Json = (ending.turn or {}).get("result") or {}
         summary = str(result.get("summary") or "")
         stops = [*_stops(ending, result, check, changes)]
+        title = clip_line(_quiet(one_line(result.get("title") or self.issue.title)), _TITLE_CHARS)
+        commit = None
+        if not stops:
+            try:
+                commit = self._commit(files, f"{title}\n\n{self.issue.url or ''}".strip() + "\n")
+            except ToolError as exc:
+                stops = [f"the commit cannot be made: {exc}"]
         self.report = {
             "draft": bool(stops),
             "stops": stops,
-            "title": clip_line(
-                _quiet(one_line(result.get("title") or self.issue.title)), _TITLE_CHARS
-            ),
+            "title": title,
             "branch": self.branch,
             "base": self.tree.base,
             "issue": {"number": self.issue.number, "url": self.issue.url},
@@ -248,11 +272,18 @@ class _Job:
             **_work(ending),
         }
         self.report["body"] = _body(self.issue, self.report, summary, check)
-        if not stops:
-            message = f"{self.report['title']}\n\n{self.issue.url or ''}".strip() + "\n"
-            self.report["commit"] = self.tree.commit(files, message, self.branch)
+        if commit is not None:
+            self.report["commit"] = commit
         self._write(ending, files)
         return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
+
+    def _commit(self, files: str, message: str) -> str:
+        spawner, signing = self.tree.git.spawner, self.signing
+
+        def sign(data: bytes) -> bytes:
+            return signed_commit(spawner, signing, data) if signing else data
+
+        return self.tree.commit(files, message, self.branch, sign)
 
     def _run_check(self, ending: Ended) -> CheckResult:
         runtime = ending.open_conversation.runtime

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -97,6 +98,12 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     relative_origin = os.path.relpath(origin, world.project)
     git(world.project, "remote", "add", "origin", relative_origin)
     (world.project / "b.txt").write_text("of the user, not committed\n")
+    key = world.home / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for name, value in {"format": "ssh", "ssh.allowedSignersFile": "/dev/null"}.items():
+        git(world.home, "config", "--file", ".gitconfig", f"gpg.{name}", value)
+    git(world.home, "config", "--file", ".gitconfig", "commit.gpgSign", "true")
+    git(world.home, "config", "--file", ".gitconfig", "user.signingKey", str(key))
     # Only files count: no branch or tag of the agent's comes into the repository.
     world.script(call("terminal", command=f"git branch agents; git tag agents; {WORK}"), finish())
     pull_request = {"html_url": "https://github.com/shop/prices/pull/8"}
@@ -123,6 +130,8 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     assert git(origin, "log", "-1", "--format=%an %ae", head) == " ".join(AUTHOR.values())
     refs = git(world.project, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags")
     assert refs == "refs/heads/main\nrefs/heads/oh-daemon/issue-7"
+    signature = "gpgsig -----BEGIN SSH SIGNATURE-----"
+    assert signature in git(world.project, "cat-file", "commit", head)
     # What the user had is as it was, and only the log is left of the worktree.
     assert git(world.project, "status", "--porcelain") == "M b.txt"
     assert len(git(world.project, "worktree", "list").splitlines()) == 1
