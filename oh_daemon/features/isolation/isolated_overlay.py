@@ -202,9 +202,14 @@ class IsolatedOverlay:
     def _pending_changes(self, documents: Documents) -> PendingFiles:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         rows = self._note_changes()
+        of_git = [(folder, collection.git) for folder, collection in rows if collection.git]
+        git = self._git_planned(of_git, documents)
         for folder, collection in rows:
             for change in collection.changes:
                 path = folder / change.name
+                if why := git.refused_files.get(path):
+                    left_out[path] = why
+                    continue
                 base = self._current().bases[str(path)]
                 if base.kind == "unknown":
                     left_out[path] = _RACE
@@ -217,9 +222,8 @@ class IsolatedOverlay:
                 changes[path] = describe_change(
                     documents, path, since, self._notes.content(base.sha256), after
                 )
-        of_git = [(folder, collection.git) for folder, collection in rows if collection.git]
         names = {folder: [each.name for each in entries] for folder, entries in of_git}
-        return PendingFiles(changes, left_out, self._git_planned(of_git, documents), names)
+        return PendingFiles(changes, left_out, git, names)
 
     def _git_planned(
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], documents: Documents

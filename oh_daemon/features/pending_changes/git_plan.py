@@ -337,6 +337,8 @@ class Repositories:
 
 def _lacks_signatures(disk: Git, new_objects: NewObjects) -> bool:
     """Return whether the user's git would have signed a new commit that has no signature."""
+    if not new_objects.tips:
+        return False
     if disk.ask("config", "--type=bool", "commit.gpgsign").stdout != b"true\n":
         return False
     email = disk.ask("config", "user.email").stdout.strip()

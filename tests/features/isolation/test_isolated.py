@@ -366,6 +366,36 @@ def test_commits_land_once_no_file_waits_unless_the_branch_has_moved(world: Worl
     assert client.request("changes/list", of(conversation)) == {"files": []}
 
 
+def test_subfolder_of_a_repository_applies_commits_and_refuses_files_outside(world: World) -> None:
+    main, folder = world.home / "main", world.home / "main/lib"
+    folder.mkdir(parents=True)
+    git(main, "init", "-qb", "main")
+    for name, value in (("name", "Somebody"), ("email", "somebody@example.org")):
+        git(main, "config", f"user.{name}", value)
+    for place in (main, folder):
+        (place / "a.txt").write_text("one\n")
+    git(main, "add", ".")
+    git(main, "commit", "-qm", "First")
+    world.script(call("terminal", command="echo two >> a.txt; git commit -qam Two"), say("Done."))
+    client = world.daemon(settings=VIEW, folders=[folder])
+    client.request("workspace/setTrust", {"folder": folder.as_uri(), "trusted": "full"})
+    conversation = world.start(client, isolated=True, options=ASKS)
+    world.turn(client)
+    assert client.request("changes/apply", of(conversation))["conflicts"] == []
+    assert git(main, "log", "--format=%s") == "Two\nFirst\n"
+    assert git(main, "status", "--porcelain") == ""
+    reset = "git rm -q ../a.txt; echo three >> a.txt; git commit -qam Three"
+    world.script(call("terminal", command=reset), say("Done."))
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    reasons = {*client.request("changes/list", of(conversation))["omitted"].values()}
+    assert len(reasons) == 2
+    assert all(f"open the repository's root, {main}, for that" in reason for reason in reasons)
+    client.request("changes/discard", of(conversation))
+    assert client.request("changes/list", of(conversation)) == {"files": []}
+    assert git(main, "status", "--porcelain") == ""
+
+
 def test_a_program_lands_what_it_wants(world: World) -> None:
     project_of(world)
     world.script(call("terminal", command="echo two >> a.txt; echo x > b.txt"), say("Done."))
