@@ -26,7 +26,8 @@ _DONE = frozenset({"finished", "endTurn"})
 _CLONE = """
 if [ -d {repo} ] && ! [ -e {repo}/.git ] && ! [ -e {repo}/HEAD ]; then
   cp -a -- {repo} tree.new && git -C tree.new init --quiet && git -C tree.new add --all &&
-    git -C tree.new -c user.name=fleet -c user.email= commit --quiet --allow-empty --message=base
+    git -C tree.new -c user.name=fleet -c user.email= commit --quiet --allow-empty --message=base \\
+      --no-gpg-sign
 else
   git clone --quiet -- {repo} tree.new
 fi && cd tree.new && if [ {base} ]; then
