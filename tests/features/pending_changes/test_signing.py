@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from applying import ASKS, VIEW, answer, wait_for_approval
@@ -61,7 +62,39 @@ def with_ssh(world: World, keys: Path, passphrase: str = "") -> str:
     return f"{shutil.which('ssh-keygen')} with {key}"
 
 
-@pytest.mark.parametrize("make", [with_gpg, with_ssh])
+def with_x509(world: World, keys: Path) -> str:
+    env = {**os.environ, "GNUPGHOME": str(keys)}
+    request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k.pem", "-out", "c.pem")
+    subject = ("-subj", "/CN=Somebody/emailAddress=somebody@example.org")
+    usage = ("-addext", "keyUsage=digitalSignature")
+    pack = ("pkcs12", "-export", "-legacy", "-inkey", "k.pem", "-in", "c.pem", "-passout", "pass:")
+    for words in ((*request, *subject, *usage), (*pack, "-out", "k.p12")):
+        subprocess.run(["openssl", *words], cwd=keys, check=True, capture_output=True)
+    ways = ("--batch", "--pinentry-mode", "loopback", "--passphrase-fd", "0", "--import", "k.p12")
+    options: Any = {"cwd": keys, "env": env, "capture_output": True}
+    subprocess.run(["gpgsm", *ways], check=True, input=b"\n", **options)
+    listing = subprocess.run(["gpgsm", "-K", "--with-colons"], check=True, **options)
+    rows = listing.stdout.decode().splitlines()
+    number = next(row.split(":")[9] for row in rows if row.startswith("fpr"))
+    (keys / "trustlist.txt").write_text(f"{number} S relax\n")
+    (keys / "gpgsm.conf").write_text("disable-crl-checks\n")
+    configure(world, {"gpg.format": "x509", "user.signingKey": "somebody@example.org"})
+    return f"{shutil.which('gpgsm')} with somebody@example.org"
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    missing = [name for name in programs if shutil.which(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(with_gpg, marks=needs("gpg")),
+        pytest.param(with_ssh, marks=needs("ssh-keygen")),
+        pytest.param(with_x509, marks=[needs("gpgsm", "openssl"), pytest.mark.full]),
+    ],
+)
 def test_commits_are_signed_outside_as_the_user_configured(
     world: World, keys: Path, make: Callable[[World, Path], str]
 ) -> None:
@@ -69,7 +102,7 @@ def test_commits_are_signed_outside_as_the_user_configured(
     evil = world.home / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {world.home}/ran\n")
     evil.chmod(0o755)
-    for name in ("gpg.program", "gpg.ssh.program", "user.signingKey"):
+    for name in ("gpg.program", "gpg.ssh.program", "gpg.x509.program", "user.signingKey"):
         git(place, "config", name, str(evil))
     second = "git commit -q --allow-empty --no-gpg-sign -m Plain"
     command = f"{COMMIT} && git tag -s v1 -m One && {second} && git stash list"
@@ -84,8 +117,11 @@ def test_commits_are_signed_outside_as_the_user_configured(
     world.turn(client)
     env = {**os.environ, "GNUPGHOME": str(keys), "HOME": str(world.home)}
     for check in (("verify-commit", "HEAD~1"), ("verify-tag", "v1")):
-        verify = ("git", "-c", "gpg.ssh.program=ssh-keygen", "-c", "gpg.program=gpg", *check)
-        subprocess.run(verify, cwd=place, env=env, check=True, capture_output=True)
+        programs = ("gpg.program=gpg", "gpg.ssh.program=ssh-keygen", "gpg.x509.program=gpgsm")
+        settings = [word for program in programs for word in ("-c", program)]
+        subprocess.run(
+            ["git", *settings, *check], cwd=place, env=env, check=True, capture_output=True
+        )
     assert "gpgsig" not in git(place, "cat-file", "commit", "HEAD")
     assert git(place, "rev-parse", "v1^{commit}") == git(place, "rev-parse", "HEAD~1")
     git(place, "fsck", "--strict", "--no-dangling")
@@ -95,6 +131,7 @@ def test_commits_are_signed_outside_as_the_user_configured(
     assert not (world.home / "ran").exists()
 
 
+@needs("ssh-keygen")
 def test_commit_without_signature_needs_the_user(world: World, keys: Path) -> None:
     place = repository(world.project)
     with_ssh(world, keys, passphrase="secret")
