@@ -192,12 +192,17 @@ class Files:
                     f"{printable(path)!r} is read-only; only the user can unlock it"
                 )
             self._sweep_once(folder)
-            if new.startswith(old) and not is_journal_name(path.name):
+            # In a sandbox, a file of another owner can only be replaced. Applied, the change leaves
+            # the owner of the disk's file as it is.
+            is_replaced = self._folders.isolated is not None and not _is_own(status)
+            if new.startswith(old) and not is_replaced and not is_journal_name(path.name):
                 _append(folder, path, new[len(old) :], old)
                 return
             is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
             is_in_use = b"\0" not in old and _is_written(folder, path)
-            if is_shared or is_in_use or not _replace_by_rename(folder, path, new, expected_sha256):
+            is_in_place = (is_shared or is_in_use) and not is_replaced
+            gid = None if is_replaced else status.st_gid
+            if is_in_place or not _replace_by_rename(folder, path, new, expected_sha256, gid):
                 self._keep_blob(old)
                 _overwrite(folder, path, old, new)
 
@@ -288,6 +293,10 @@ def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat
     return raw, status
 
 
+def _is_own(status: os.stat_result) -> bool:
+    return (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
+
+
 def _is_written(folder: int, path: Path) -> bool:
     descriptor = os.open(path.name, _READ, dir_fd=folder)
     try:
@@ -342,10 +351,12 @@ def _complete_append(folder: int, record: bytes) -> None:
         os.close(descriptor)
 
 
-def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str) -> bool:
+def _replace_by_rename(
+    folder: int, path: Path, new: bytes, expected_sha256: str, gid: int | None
+) -> bool:
     """Return False, with nothing changed, when the new file cannot get the old one's metadata."""
     with _temporary(folder, new, 0o600) as (temp, descriptor):
-        if not _copy_metadata(folder, path.name, descriptor):
+        if not _copy_metadata(folder, path.name, descriptor, gid):
             return False
         _read_expected(folder, path, expected_sha256)
         os.rename(temp, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -393,12 +404,12 @@ def _name(folder: int, temp: str, name: str) -> None:
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _copy_metadata(folder: int, name: str, target: int) -> bool:
+def _copy_metadata(folder: int, name: str, target: int, gid: int | None) -> bool:
     source = os.open(name, _READ, dir_fd=folder)
     try:
         status = os.fstat(source)
-        if status.st_gid != os.fstat(target).st_gid:
-            os.fchown(target, -1, status.st_gid)
+        if gid not in (None, os.fstat(target).st_gid):
+            os.fchown(target, -1, gid)
         if hasattr(os, "listxattr"):
             _copy_attributes(source, target)
         os.fchmod(target, stat.S_IMODE(status.st_mode))

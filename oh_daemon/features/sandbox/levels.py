@@ -24,6 +24,7 @@ from oh_daemon.features.sandbox.causes import (
     why_no_overlay,
 )
 from oh_daemon.features.sandbox.level_choice import Tried, choose_rows
+from oh_daemon.features.sandbox.owners import has_files_of_others
 from oh_daemon.features.sandbox.storage import own_folder, private_folder, remove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.proc import mounts, mounts_below
@@ -41,6 +42,10 @@ _ONE_WALL = (
 )
 _EMPTY = "{mount} is mounted, so that {place} is empty in a sandbox"
 _FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a sandbox"
+_OTHERS = (
+    "{place} has files of another user or group: commands in a sandbox can replace them, but not"
+    " write into them; the edit tool can, and so can commands outside the sandbox"
+)
 _PATIENCE_S = 5.0
 _END = "all was tried"
 _IN_VIEW = """
@@ -146,10 +151,9 @@ def with_mounts(rows: Sequence[Trial], folders: Sequence[Path]) -> Sequence[Tria
         cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
         cure = f"sudo umount {shlex.quote(str(mount))}"
         return (replace(overlay, is_enforced=False, cause=cause, cure=cure), *other_rows)
-    return (
-        replace(overlay, cause="; ".join(filter(None, (overlay.cause, *hidden_mount)))),
-        *other_rows,
-    )
+    others = [_OTHERS.format(place=folder) for folder in folders if has_files_of_others(folder)]
+    notes = filter(None, (overlay.cause, *hidden_mount, *others))
+    return (replace(overlay, cause="; ".join(notes)), *other_rows)
 
 
 @lru_cache

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from oh_daemon.features.sandbox.bwrap import Mounts, OverlayMount
 from oh_daemon.features.sandbox.layer import OPAQUE
+from oh_daemon.features.sandbox.owners import make_owned_folders
 from oh_daemon.features.sandbox.secret_files import NEEDED, SecretCovers
 from oh_daemon.features.sandbox.signature_mark import write_signing_program
 from oh_daemon.features.sandbox.storage import CACHES, lock_folder, make_folder_in, mask_folder
@@ -113,6 +114,10 @@ def mounts_of(
     mount_places = [place, *parts.visible]
     secrets = [path for path in _fixed(sandbox_mounts) if not _meets(path, mount_places)]
     layers, masked = _with_masks(layers, secrets, sandbox_mounts.folders, place)
+    layers = [
+        _with_owned_folders(layer, place) if layer.place in sandbox_mounts.folders else layer
+        for layer in layers
+    ]
     overlays = [layer.place for layer in layers]
     caches = _caches(sandbox_mounts, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
@@ -163,8 +168,22 @@ def _layers(mounts: SandboxMounts, place: Path, parts: _Parts) -> Iterator[Overl
 
 
 def _layer(place: Path, name: str, covered_place: Path, below: Sequence[Path] = ()) -> OverlayMount:
-    upper, work = (make_folder_in(place / f"{what}-{name}") for what in ("upper", "work"))
-    return OverlayMount(covered_place, upper, work, below)
+    upper, work = (place / f"{what}-{name}" for what in ("upper", "work"))
+    if not upper.exists():
+        # Its mode is the one that the folder has inside; `place` keeps others from it.
+        make_folder_in(upper).chmod(stat.S_IMODE(covered_place.stat().st_mode))
+    return OverlayMount(covered_place, upper, make_folder_in(work), below)
+
+
+def _with_owned_folders(layer: OverlayMount, place: Path) -> OverlayMount:
+    """Let commands make files in folders of other users, where this user can do so."""
+    owned_folders = mask_place(place) / f"own-{_name_of(layer.place)}"
+    if owned_folders.is_relative_to(layer.place):
+        return layer
+    shutil.rmtree(owned_folders, ignore_errors=True)
+    if not make_owned_folders(layer.place, owned_folders):
+        return layer
+    return replace(layer, lower=[*(layer.lower or [layer.place]), owned_folders])
 
 
 def unmasked(covered: Mapping[Path, str], masked: Collection[Path]) -> Mapping[Path, str]:

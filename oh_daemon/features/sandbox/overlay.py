@@ -258,8 +258,7 @@ class OverlaySandbox:
         """End all that runs inside; if they do not outlive it, remove the layers."""
         self.spawner.close()
         self._let_go()
-        if self._masked:
-            remove(mask_place(self._place))
+        remove(mask_place(self._place))
         if not self._outlives:
             remove(self._place)
         self._own_by(None)

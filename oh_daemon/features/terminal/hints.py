@@ -40,6 +40,11 @@ _ROWS = {
         "files in the sandbox may not grow further, so that the disk does not get full: delete with"
         " rm what is not needed, or let the user make room"
     ),
+    # EOVERFLOW of an overlay
+    r"Value too large for defined data type": (
+        "the file or folder belongs to another user or group, for whom the sandbox has no number:"
+        f" use the edit tool, write a new file and rename it, or {_WITH_APPROVAL}"
+    ),
     r"No usable sandbox!|SUID sandbox helper binary was found|Failed to move to new namespace: ": (
         f"{_REASON}a browser cannot make its own in it; start it with --no-sandbox, since this one"
         " is around it"

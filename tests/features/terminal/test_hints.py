@@ -115,6 +115,10 @@ IN_USE = "has a network of its own"
         ("bind() to 0.0.0.0:80 failed (13: Permission denied)", "ports below 1024"),
         ("Error: listen EACCES: permission denied 0.0.0.0:443", "ports below 1024"),
         ("fatal: Could not read from remote repository.", "the sandbox keeps git from that"),
+        (
+            "sed: cannot rename ./a: Value too large for defined data type",
+            "belongs to another user",
+        ),
         ("File size limit exceeded", "may not grow further"),
         ("all is well", ""),
     ],
