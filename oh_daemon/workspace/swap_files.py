@@ -24,6 +24,7 @@ _SWAP = re.compile(r"\.s[a-w][a-z]$")
 _BLOCK = struct.Struct("=2s10s4s4sII40s40s898sBB")
 """Id, version, page size, time, inode, process, user, host, name, flags, 0x55 if modified."""
 _MODIFIED = 0x55
+_MAX_ENVIRON_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +34,18 @@ class UnsavedSwap:
     pid: int
     program: str
     name: str
-    """The buffer's file: `/shop/a.py`, or `~ana/shop/a.py` in the home folder."""
+    """The buffer's file: `/shop/a.py`."""
     inode: int
     """The lower 32 bits of that of the file when it was read or written last."""
 
     def is_of(self, path: Path) -> bool:
         """Return whether the buffer is that of the file at this real path."""
-        if self.name.startswith("~"):
-            # The process may have another home folder than the user database names.
-            below_home = self.name.partition("/")[2]
-            if str(path).endswith(f"/{below_home}"):
-                return True
-        elif os.path.realpath(self.name) == str(path):
+        if os.path.realpath(self.name) == str(path):
             return True
-        # The name may lead there through a link.
+        # A folder above may have another name there, such as in a container.
         with suppress(OSError):
             is_same = path.stat().st_ino & 0xFFFFFFFF == self.inode
-            return is_same and os.path.basename(self.name) == path.name  # noqa: PTH119 - "~ana" is no path.
+            return is_same and Path(self.name).name == path.name
         return False
 
 
@@ -68,7 +64,7 @@ def _unsaved_swaps() -> Iterator[UnsavedSwap]:
                 for swap in _swap_files(pid):
                     block = _read(swap, _BLOCK.size)
                     if len(block) == _BLOCK.size:
-                        yield from _parse_block(int(pid), program, block)
+                        yield from _parse_block(pid, program, block)
 
 
 def _swap_files(pid: str) -> Iterator[str]:
@@ -81,11 +77,19 @@ def _swap_files(pid: str) -> Iterator[str]:
                     yield place
 
 
-def _parse_block(pid: int, program: bytes, block: bytes) -> Iterator[UnsavedSwap]:
+def _parse_block(pid: str, program: bytes, block: bytes) -> Iterator[UnsavedSwap]:
     magic, _, _, _, inode, _, _, _, raw_name, _, modified = _BLOCK.unpack(block)
     if magic.startswith(b"b") and modified == _MODIFIED:
         name = os.fsdecode(raw_name.partition(b"\0")[0])
-        yield UnsavedSwap(pid, program.decode(errors="replace"), name, inode)
+        if name.startswith("~"):  # `~ana/shop/a.py`, in the home folder that the process has.
+            name = f"{_home(pid)}/{name.partition('/')[2]}"
+        yield UnsavedSwap(int(pid), program.decode(errors="replace"), name, inode)
+
+
+def _home(pid: str) -> str:
+    variables = _read(f"/proc/{pid}/environ", _MAX_ENVIRON_BYTES).split(b"\0")
+    homes = (each.removeprefix(b"HOME=") for each in variables if each.startswith(b"HOME="))
+    return os.fsdecode(next(homes, b""))
 
 
 def _read(name: str, n_bytes: int) -> bytes:

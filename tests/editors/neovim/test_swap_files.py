@@ -36,10 +36,10 @@ def another_neovim(file: Path, home: Path, directory: str = ".") -> Generator[py
 def test_text_counts_as_unsaved_elsewhere_until_it_is_saved_or_its_neovim_ends(
     tmp_path: Path, directory: str, way: str
 ) -> None:
-    path, namesake, link = (tmp_path / name for name in ("one/a.txt", "two/a.txt", "link.txt"))
+    path, namesake, link = (tmp_path / name for name in ("one/a.txt", "two/one/a.txt", "link.txt"))
     swaps, home = tmp_path / "swaps", tmp_path if way == "home" else Path.home()
     for folder in (path.parent, namesake.parent, swaps):
-        folder.mkdir()
+        folder.mkdir(parents=True)
     for file in (path, namesake):
         file.write_text("old\n")
     link.symlink_to(path)
@@ -80,7 +80,10 @@ def test_question_about_an_edit_names_unsaved_text_of_another_neovim(tmp_path: P
         assert (notes.read_text("utf-8"), own_buffer[:]) == ("new\n", ["new"])
 
 
-@pytest.mark.parametrize("is_running", [False, True], ids=["killed", "running"])
+@pytest.mark.parametrize(
+    "is_running",
+    [pytest.param(False, id="killed"), pytest.param(True, id="running", marks=pytest.mark.full)],
+)
 def test_keys_that_open_a_file_open_no_dialog(tmp_path: Path, *, is_running: bool) -> None:
     with (
         workspace_in(tmp_path, [*forked_daemons.command(), "--stdio"]) as setup,
@@ -91,7 +94,7 @@ def test_keys_that_open_a_file_open_no_dialog(tmp_path: Path, *, is_running: boo
         setup.script(create, say("Look at `notes.txt:2`."))
         editor = setup.start(settings={"mode": "autoEdit"})
         editor.edit(setup.file)
-        # Neovim opens no dialog unless it has a screen.
+        # Neovim opens a dialog only on a screen.
         editor.nvim.ui_attach(100, 30)
         editor.set(swapfile=True, updatecount=200, directory=".")
         editor.command("Oh make notes")

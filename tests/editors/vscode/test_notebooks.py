@@ -1,4 +1,4 @@
-"""An open Jupyter notebook: the agent reads its cells and edits their text beside the user."""
+"""An open Jupyter notebook: the agent reads its cells and edits their text next to the user."""
 
 import json
 
@@ -60,14 +60,14 @@ async def test_agent_edits_cells_unsaved_and_other_parts_of_a_saved_notebook_onl
     await expect(dirty).to_have_count(1)
     await vscode.say("go on")
     await vscode.expect_answers("Refused.")
-    viewed, edited, refused = [
+    cells, change_result, addition_error = [
         message["content"]
         for message in vscode.llm.requests[-1].body["messages"]
         if message["role"] == "tool"
     ]
-    assert "print(one)  # typed\n[output]\nprinted\n\n[cell 2, code]\n\n\n[cell 3, code]" in viewed
-    assert "Edited plan.ipynb" in edited
-    assert "save the notebook first" in refused
+    assert "print(one)  # typed\n[output]\nprinted\n\n[cell 2, code]\n\n\n[cell 3, code]" in cells
+    assert "Edited plan.ipynb" in change_result
+    assert "save the notebook first" in addition_error
     assert path.read_text() == _json("one = 1\nprint(one)", "two = 2")
     await expect(_cells(vscode).nth(2)).to_contain_text("print(two)")
     await expect(dirty).to_have_count(1)
@@ -79,7 +79,7 @@ async def test_agent_edits_cells_unsaved_and_other_parts_of_a_saved_notebook_onl
     await expect(dirty).to_have_count(0)
     await vscode.say("now")
     await vscode.expect_answers("Refused.", "Added.")
-    cells = ["three = 3", "one = 1\nprint(one)  # typed", "", "two = 2"]
-    assert _sources(path.read_text()) == cells
+    sources = ["three = 3", "one = 1\nprint(one)  # typed", "", "two = 2"]
+    assert _sources(path.read_text()) == sources
     await expect(_cells(vscode)).to_have_count(4)
     await expect(_cells(vscode).first).to_contain_text("three")
