@@ -1493,6 +1493,7 @@ export interface ChangesPlanned {
   omitted: Record<string, string>;
   git: readonly RepositoryChanges[];
   notes: readonly string[];
+  refused: readonly string[];
   itemFields: Record<string, unknown>;
 }
 

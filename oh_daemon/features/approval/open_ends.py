@@ -85,4 +85,5 @@ def _missing_parts(plan: plain.ChangesPlanned, item: Any) -> list[str]:
     uris = [change["uri"] for change in plan["changes"] if change["uri"] not in applied_uris]
     has_git = any(repository["summary"] for repository in plan.get("git", ()))
     git_parts = ["changes of git"] if has_git and not item.get("git") else []
-    return [*(str(path_from_uri(uri) or uri) for uri in uris), *git_parts]
+    files = (str(path_from_uri(uri) or uri) for uri in uris)
+    return [*files, *git_parts, *plan.get("refused", ())]

@@ -62,6 +62,8 @@ class GitPlan:
     repositories: list[RepositoryChanges] = field(default_factory=list[RepositoryChanges])
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
+    refused: list[str] = field(default_factory=list[str])
+    """Those of the notes that say why nothing of what git did in a repository is applied."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
     """Names below each open folder that are to be taken out of the layer; others stay there."""
     refused_files: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -70,6 +72,10 @@ class GitPlan:
         default_factory=dict[Path, frozenset[Path]]
     )
     """Files outside the open folders that git may have written, by the top of their work tree."""
+
+    def refuse(self, note: str) -> None:
+        self.notes.append(note)
+        self.refused.append(note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,7 @@ class Repositories:
             refusals = [self._refuse_outside(plan, names) for names in group]
         except ToolError as exc:
             name = self._name_of(group[0].repository.git_dir)
-            plan.notes.append(_refusal_text([name], f"{exc}"))
+            plan.refuse(_refusal_text([name], f"{exc}"))
             return True
         return any(refusals)
 
@@ -200,7 +206,7 @@ class Repositories:
         if not (outside or is_moved):
             return False
         why = f"git changed {first_names(outside) or 'HEAD'}, {outside_text(top)}"
-        plan.notes.append(f"[git] Not kept: {why}.")
+        plan.refuse(f"[git] Not kept: {why}.")
         plan.refused_files |= {
             path: why
             for each in (top, *tops)
@@ -231,7 +237,7 @@ class Repositories:
             try:
                 repositories += self._plan_repositories(names, since_ns)
             except ToolError as exc:
-                plan.notes.append(_refusal_text([name], f"{exc}"))
+                plan.refuse(_refusal_text([name], f"{exc}"))
                 return
         has_refs = any(repository_changes.refs for repository_changes in repositories)
         # What is staged follows from a commit, also in the index of another work tree.

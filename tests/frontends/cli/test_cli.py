@@ -20,6 +20,7 @@ import pytest
 from cli_runs import begin, run
 from command_line import Ran, end, environment, read_terminal, run_python, start, type_into
 from fake_llm import Step, call, calls, error, hang, hold_step, reply, say, with_usage
+from git_projects import git, repository
 from mcp_world import vault
 from starts import SCRIPT
 from world import World
@@ -341,6 +342,16 @@ def test_refusal_in_a_sub_agent_exits_with_3(world: World) -> None:
     world.llm.play(play)
     outcome = run(world, "run", "Do it")
     assert (outcome.code, "no one could answer: Run touch made" in outcome.err) == (3, True)
+def test_refused_changes_by_git_exit_3(world: World) -> None:
+    world.variables["OH_DAEMON_SANDBOX"] = "overlay"
+    folder = repository(world.home / "main") / "lib"
+    folder.mkdir()
+    commit = call("terminal", command="git rm -q ../a.txt && git commit -qm Less")
+    args = ("--ask", "never", "--workspace", str(folder))
+    outcome = task(world, commit, say("Done."), args=args)
+    assert outcome.code == 3
+    assert f"open the repository's root, {folder.parent}, for that" in outcome.out
+    assert git(folder.parent, "status", "--porcelain") == ""
 
 
 def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> None:
