@@ -107,12 +107,12 @@ BUDGETS: dict[str, int] = {
     "features/checkpoints": 300,
     "features/condensation": 360,
     "features/conversation_tools": 150,
-    "features/edit": 730,
+    "features/edit": 760,
     "features/export": 820,
     "features/hooks": 440,
     "features/instructions": 450,
     "features/isolation": 910,
-    "features/language": 330,
+    "features/language": 340,
     "features/mcp": 1720,
     "features/memory": 210,
     "features/models": 5270,
@@ -145,7 +145,7 @@ BUDGETS: dict[str, int] = {
     "protocol": 4440,
     "storage": 1500,
     "system": 1650,
-    "workspace": 2900,
+    "workspace": 3000,
 }
 """Unit -> the most code lines that it may have: no blank lines, comments or docstrings.
 
@@ -169,7 +169,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "typer": ("frontends/cli/",),
     "rich": ("frontends/cli/", "features/export/event_lines"),
     "markdown_it": ("features/export/",),
-    "charset_normalizer": ("workspace/encodings",),
     "keyring": ("features/models/system_keyring",),
     "yaml": ("common/front_matter", "features/skills/files"),
     "tree_sitter": ("features/risk/script",),

@@ -36,6 +36,7 @@ from oh_daemon.workspace.path_classes import guard_class
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_SHOWN = 100
+_ESCAPE = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})")
 _OTHER_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
 
 _MAX_FITTING = 200
@@ -127,7 +128,7 @@ def real_path(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except OSError as exc:
-        raise ToolError(f"{printable(path)!r} was moved just now; look again") from exc
+        raise ToolError(f"{quoted(path)} was moved just now; look again") from exc
 
 
 def unusable(folder: Path) -> str | None:
@@ -153,6 +154,16 @@ def printable(text: PurePath | str, allowed: str = "") -> str:
         else char.encode("unicode_escape", "surrogatepass").decode()
         for char in text
     )
+
+
+def quoted(text: PurePath | str) -> str:
+    """Return the text as `printable` does, in quotes; unlike `repr`, with single backslashes."""
+    return f"'{printable(text)}'"
+
+
+def unescaped(text: str) -> str:
+    r"""Return what `printable` made this text of: `a\u202fb.txt` has a narrow space."""
+    return _ESCAPE.sub(lambda match: match[0].encode().decode("unicode_escape"), text)
 
 
 @dataclass(frozen=True)
@@ -203,14 +214,14 @@ class Folders:
         root = self._root_of(real)
         if root is None:
             raise PathOutsideWorkspaceError(
-                f"{printable(text)!r} leads outside the open folders ({self._names()}); name a path"
+                f"{quoted(text)} leads outside the open folders ({self._names()}); name a path"
                 " inside them, or look at it with a command in the terminal"
             )
         if why := _too_long(real, root):
-            raise ToolError(f"{printable(text[:_MAX_SHOWN])!r}: {why}; use shorter names")
+            raise ToolError(f"{quoted(text[:_MAX_SHOWN])}: {why}; use shorter names")
         if what := _refusal_reason(guises):
             raise PathOutsideWorkspaceError(
-                f"{printable(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
+                f"{quoted(text)} is closed to {'edits' if writing else 'tools'}: {what}"
             )
 
     def is_protected(self, path: Path | str, *, writing: bool = True) -> str | None:
@@ -342,7 +353,7 @@ class Folders:
         """
         root = self._root_of(path)
         if root is None or path == root:
-            raise PathOutsideWorkspaceError(f"{printable(path)!r} is not inside the open folders")
+            raise PathOutsideWorkspaceError(f"{quoted(path)} is not inside the open folders")
         descriptor = self._open_root(root, path)
         try:
             for name in str(path)[len(os.path.join(root, "")) :].split("/")[:-1]:  # noqa: PTH118
@@ -381,13 +392,34 @@ class Folders:
         path = path_from_uri(text) if text.startswith("file:") else Path(text)
         if path is None or not text or "\0" in text or _OTHER_URI.match(text):
             raise PathOutsideWorkspaceError(
-                f"{printable(text)!r} names no file here; give a path relative to {self._names()}"
+                f"{quoted(text)} names no file here; give a path relative to {self._names()}"
             )
         if text.startswith("~"):
             raise PathOutsideWorkspaceError(
-                f"{printable(text)!r}: '~' is not expanded; name a path inside {self._names()}"
+                f"{quoted(text)}: '~' is not expanded; name a path inside {self._names()}"
             )
-        return self.folders[0] / path
+        return self._as_written(self.folders[0] / path)
+
+    def _as_written(self, path: Path) -> Path:
+        """Return what a printed name stands for, if that is there and a file of this name is not.
+
+        Of a new file, this is asked about its folder.
+        """
+        text = str(path)
+        name = unescaped(text)
+        if name == text or self._is_there(text):
+            return path
+        above, above_name = (os.path.dirname(each) for each in (text, name))  # noqa: PTH120
+        if self._is_there(name):
+            return Path(name)
+        is_folder_printed = not self._is_there(above) and self._is_there(above_name)
+        return Path(above_name, path.name) if is_folder_printed else path
+
+    def _is_there(self, path: str) -> bool:
+        if self.isolated is None:
+            return os.path.lexists(path)
+        real = real_path(Path(path))
+        return self.contains(real) and self.kind(real) is not None
 
     def _open_root(self, root: Path, path: Path) -> int:
         return self.isolated.open_root(root) if self.isolated else _open_folder(str(root), path)
@@ -433,10 +465,10 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENOTDIR):
             raise PathOutsideWorkspaceError(
-                f"{printable(name)!r} in {printable(path)!r} is not a folder, or was just swapped"
+                f"{quoted(name)} in {quoted(path)} is not a folder, or was just swapped"
                 " for a link; look again"
             ) from exc
-        raise ToolError(f"folder {printable(path.parent)!r}: {exc.strerror}") from exc
+        raise ToolError(f"folder {quoted(path.parent)}: {exc.strerror}") from exc
 
 
 def _too_long(path: Path, root: Path) -> str | None:

@@ -16,7 +16,7 @@ from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import PERMISSIONS, sha256_of
-from oh_daemon.workspace.paths import printable
+from oh_daemon.workspace.paths import quoted
 
 
 class RawFiles:
@@ -41,7 +41,7 @@ class RawFiles:
         if not self._is_unchanged(path, change.raw, change.sha256_before):
             self._files.sweep(path)  # A kill may have cut an append short.
             if not self._is_unchanged(path, change.raw, change.sha256_after):
-                raise StaleDocumentError(f"{printable(path)!r} changed meanwhile")
+                raise StaleDocumentError(f"{quoted(path)} changed meanwhile")
             change = change.model_copy(update={"sha256_before": change.sha256_after})
         match change.raw:
             case "link":
@@ -139,7 +139,7 @@ def reverse(change: FileChange) -> FileChange:
 
 
 def _unsaved_error(path: Path) -> EditRejectedError:
-    return EditRejectedError(f"{printable(path)!r} has unsaved changes of the user; ask to save")
+    return EditRejectedError(f"{quoted(path)} has unsaved changes of the user; ask to save")
 
 
 def _same_mode(path: Path, change: FileChange) -> bool:

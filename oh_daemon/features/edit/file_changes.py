@@ -27,7 +27,7 @@ from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.line_diff import TextDiff
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.paths import printable, uri_from_path
+from oh_daemon.workspace.paths import printable, quoted, uri_from_path
 from oh_daemon.workspace.text_changes import Insert, Replace, Undo, diff_of
 
 _MAX_INSERT_SHOWN = 20
@@ -226,7 +226,7 @@ def _hidden_reason(step: Step) -> str | None:
 
 def _saving_reason(step: Step) -> str | None:
     name = printable(step.path.name)
-    return f"also saves your unsaved changes in {name!r}" if step.saves_unsaved_text else None
+    return f"also saves your unsaved changes in {quoted(name)}" if step.saves_unsaved_text else None
 
 
 def _shown_change(step: Step, change: FileChange) -> FileChange:

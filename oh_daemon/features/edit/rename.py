@@ -30,7 +30,7 @@ from oh_daemon.protocol.errors import StaleDocumentError, ToolError
 from oh_daemon.protocol.language_servers import RangeEdit, WorkspaceEdit, parse_answer
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite
-from oh_daemon.workspace.paths import printable
+from oh_daemon.workspace.paths import printable, quoted
 from oh_daemon.workspace.text_changes import apply_edits, with_newlines
 
 FindWord = Callable[[str, CancelToken], Sequence[tuple[str, int]]]
@@ -98,7 +98,7 @@ class RenameTool:
             if places:
                 what = "other names, texts, or uses that the server does not know"
                 names = ", ".join(limit_names(places))
-                yield f"[{printable(old)!r} still stands in {names}: {what}]"
+                yield f"[{quoted(old)} still stands in {names}: {what}]"
 
     def _planned_steps(self, args: Json) -> Sequence[Step] | None:
         """Return what this call would change, as planned before, unless a text changed since."""
@@ -135,9 +135,11 @@ class RenameTool:
             document = self._documents.look(path)
             name = self._folders.name(path)
             if document.text is None or path in steps:
-                raise ToolError(f"the language server names {name!r} twice, or it is not there")
+                raise ToolError(
+                    f"the language server names {quoted(name)} twice, or it is not there"
+                )
             if version is not None and document.document and document.document.version != version:
-                raise StaleDocumentError(f"{name!r} changed just now; try again")
+                raise StaleDocumentError(f"{quoted(name)} changed just now; try again")
             before = with_newlines(document.text)
             after = with_newlines(
                 apply_edits(document.text, self._text_edits(document.text, edits))

@@ -29,7 +29,7 @@ from oh_daemon.protocol.items import FileChange
 from oh_daemon.system.git import run_git
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.paths import printable, real_path
+from oh_daemon.workspace.paths import printable, quoted, real_path
 
 LACKS = (
     "It has what git ignores and submodules not, and its path is another one. Nothing keeps"
@@ -96,9 +96,7 @@ class Worktree:
         try:
             return os.open(self.for_programs(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError as exc:
-            raise ToolError(
-                f"the worktree of {printable(folder)!r} is gone: {exc.strerror}"
-            ) from exc
+            raise ToolError(f"the worktree of {quoted(folder)} is gone: {exc.strerror}") from exc
 
     def for_programs(self, path: Path) -> Path:
         real = real_path(path)
@@ -171,7 +169,7 @@ class Worktree:
     def _tree_of(self, path: Path) -> _Tree:
         trees = [tree for tree in self._current().trees if path.is_relative_to(tree.folder)]
         if not trees:
-            raise ToolError(f"{printable(path)!r} is in no worktree of this conversation")
+            raise ToolError(f"{quoted(path)} is in no worktree of this conversation")
         return max(trees, key=lambda tree: len(tree.folder))
 
     def _tree(self, folder: Path, number: int) -> _Tree:
@@ -247,9 +245,7 @@ class Worktree:
         except ToolError as exc:
             raise ToolError(f"the worktree cannot be used: {exc.message}") from exc
         if result.exit_code != 0:
-            raise ToolError(
-                f"`git {words[0]}` ended with {result.exit_code} in {printable(folder)!r}"
-            )
+            raise ToolError(f"`git {words[0]}` ended with {result.exit_code} in {quoted(folder)}")
         return result.stdout
 
     def _keep_notes(self) -> None:

@@ -33,7 +33,7 @@ from oh_daemon.protocol.language_servers import (
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.line_diff import escape_text
-from oh_daemon.workspace.paths import path_from_uri, printable, real_path
+from oh_daemon.workspace.paths import path_from_uri, printable, quoted, real_path
 from oh_daemon.workspace.text_changes import with_newlines
 
 _MAX_LINE_CHARS = 200
@@ -59,7 +59,8 @@ class CodePlaces:
         path = self._folders.resolve(args["path"], writing=False)
         text = self._documents.look(path).text
         if text is None:
-            raise ToolError(f"there is no file {self._folders.name(path)!r}; glob finds files")
+            name = quoted(self._folders.name(path))
+            raise ToolError(f"there is no file {name}; glob finds files")
         offset = offset_of(text, args["symbol"], args.get("line"))
         return self._folders.as_opened(path), self._servers.offsets(text).position(offset)
 

@@ -29,7 +29,7 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.file_names import MAX_FILES, fits, list_files, parse_glob
 from oh_daemon.workspace.line_diff import escape_text
-from oh_daemon.workspace.paths import Folders, printable, uri_from_path
+from oh_daemon.workspace.paths import Folders, printable, quoted, uri_from_path
 
 _MATCH_TIMEOUT_S = 20.0
 _SPAWN_TIMEOUT_S = 30.0
@@ -126,7 +126,7 @@ class SearchTool:
             place = self.folders.name(path)
             locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
         what = next((args[name] for name in _WANTED if name in args), None)
-        quoted_part = f" {printable(what)!r} in" if what else ""
+        quoted_part = f" {quoted(what)} in" if what else ""
         return Intent(
             title=f"{self.spec.name.capitalize()}{quoted_part} {place}",
             subject=ToolSubject(tool=self.spec.name, args=args),
@@ -190,7 +190,7 @@ class _Search:
         lines: list[str] = []
         for base in self._bases(args):
             if self._folders.kind(base) != "folder":
-                raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
+                raise ToolError(f"{quoted(self._name(base))} is a file; view it with edit")
             files = self._list_files(base, context.cancel)
             paths = {*files, *(above for path in files for above in path.parents)}
             lines += (f"{printable(base)}/", *self._tree(base, args.get("depth", 1), paths, "  "))
@@ -216,7 +216,7 @@ class _Search:
             return self._folders.roots
         path = self._folders.resolve(args["path"], writing=False)
         if self._folders.kind(path) is None:
-            raise ToolError(f"there is no {self._name(path)!r}; glob finds files by name")
+            raise ToolError(f"there is no {quoted(self._name(path))}; glob finds files by name")
         return (path,)
 
     def _files(
@@ -232,7 +232,9 @@ class _Search:
                 continue
             listing = self._list_files(base, cancel)
             if len(listing) > MAX_FILES:
-                notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
+                notes.append(
+                    f"only {MAX_FILES:,} files of {quoted(self._name(base))} were considered"
+                )
             new = (
                 path for path in unsaved_paths if path.is_relative_to(base) and not path.exists()
             )

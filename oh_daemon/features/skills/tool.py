@@ -16,7 +16,7 @@ from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.files import Files
-from oh_daemon.workspace.paths import Folders, printable
+from oh_daemon.workspace.paths import Folders, printable, quoted
 
 _MAX_FILES = 100
 _MAX_LOOKED_AT = 2_000
@@ -76,7 +76,7 @@ class SkillTool:
             if skill.name == name:
                 return skill
         names = ", ".join(skill.name for skill in skills) or "none"
-        raise ToolError(f"there is no skill {printable(name)!r}; there are: {names}")
+        raise ToolError(f"there is no skill {quoted(name)}; there are: {names}")
 
 
 def _read(skill: Skill, name: str) -> ContextFile:
@@ -87,9 +87,7 @@ def _read(skill: Skill, name: str) -> ContextFile:
         raise ToolError(f"{secret}; it is not shown")
     file = Files(folders, persist=lambda _raw: None).read(path)
     if file is None:
-        raise ToolError(
-            f"the skill {skill.name!r} has no file {printable(name)!r}; load it for a list"
-        )
+        raise ToolError(f"the skill {skill.name!r} has no file {quoted(name)}; load it for a list")
     return ContextFile(str(path), cap_text(file.text, "the file"), skill.name)
 
 

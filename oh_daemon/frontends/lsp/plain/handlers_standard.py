@@ -26,7 +26,7 @@ from oh_daemon.protocol.daemon_messages import OutputReadParams
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.protocol.language_servers import ChangesShown, ChosenAction, CodeActionParams
 from oh_daemon.protocol.to_client import OpenDiffParams
-from oh_daemon.workspace.paths import path_from_uri, printable, uri_from_path
+from oh_daemon.workspace.paths import path_from_uri, printable, quoted, uri_from_path
 
 _ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))
 _FIX_KIND = "quickfix"
@@ -173,9 +173,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
-            raise InvalidParamsError.at(
-                "uri", f"{printable(uri)!r} is not a document of the daemon"
-            )
+            raise InvalidParamsError.at("uri", f"{quoted(uri)} is not a document of the daemon")
 
 
 def _log_text(daemon: Daemon, conversation_id: str) -> str:
