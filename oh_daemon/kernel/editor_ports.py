@@ -80,6 +80,10 @@ class Editor(Protocol):
         """Return whether the file is open with a text that `document` could not find out."""
         ...
 
+    def encoding(self, path: Path) -> str | None:
+        """Return the editor's setting for the encoding of a file, as in "windows1251". Blocks."""
+        ...
+
     def apply_edit(
         self,
         document: OpenDocument,

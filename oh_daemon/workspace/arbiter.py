@@ -104,6 +104,13 @@ class EffectiveDocument:
         return self.file.text if self.file is not None else None
 
     @property
+    def note(self) -> str | None:
+        """Return facts about the text that its reader must know, if there are any."""
+        is_read = self.source.source == "disk" or self.document is None
+        encoding = self.file.note if self.file is not None and is_read else None
+        return "\n".join(filter(None, (self.source.note, encoding))) or None
+
+    @property
     def is_unsaved(self) -> bool:
         """Whether the editor holds a text that counts and that the disk does not have."""
         return self.source.source == "buffer" and fingerprint(self.document) != fingerprint(

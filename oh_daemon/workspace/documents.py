@@ -41,7 +41,7 @@ from oh_daemon.workspace.excerpts import around
 from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
 from oh_daemon.workspace.hunks import PartialChange, Rewrite, Wanted
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.paths import Folders, printable, real_path
+from oh_daemon.workspace.paths import Folders, printable, quoted, real_path
 from oh_daemon.workspace.swap_files import unsaved_elsewhere
 from oh_daemon.workspace.text_changes import (
     Create,
@@ -78,7 +78,8 @@ class Documents:
         self._locks = locks
         self.commands_see_buffers = False
         """Whether unsaved text counts for them, so that no edit has to be saved."""
-        self.files = Files(folders, history.blobs.put_blob)
+        setting = editor.encoding if editor is not None else None
+        self.files = Files(folders, history.blobs.put_blob, setting)
         self._sightings: dict[Path, Seen] = {}
         self._earlier: dict[Path, str] = {}
 
@@ -96,9 +97,9 @@ class Documents:
         """Return the newest text, which then counts as read by the agent. Raises `ToolError`."""
         state = self.look(path)
         if state.text is None:
-            raise ToolError(f"there is no file {self._name(path)!r}")
+            raise ToolError(f"there is no file {quoted(self._name(path))}")
         self._saw(state)
-        return TextWithNote(state.text, state.source.note)
+        return TextWithNote(state.text, state.note)
 
     def look(self, path: Path) -> EffectiveDocument:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
@@ -233,7 +234,9 @@ class Documents:
     def _doubt(self, state: EffectiveDocument) -> str | None:
         """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
-            raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
+            raise ToolError(
+                f"there is no {quoted(self._name(state.path))}; glob finds files by name"
+            )
         if state.source.doubt in {"conflict", "rivals"}:
             raise self._stale_error(state, str(state.source.note))
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
@@ -254,7 +257,9 @@ class Documents:
             return edit_plan
         if not (change.is_anchored if doubt == MOVED_ON else change.names_lines(plain)):
             raise self._stale_error(state, doubt, change.place(plain))
-        return replace(edit_plan, note=REBASED) if doubt == MOVED_ON else edit_plan
+        if doubt != MOVED_ON:
+            return edit_plan
+        return replace(edit_plan, note="\n".join(filter(None, (REBASED, edit_plan.note))))
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -283,12 +288,12 @@ class Documents:
         self, state: EffectiveDocument, why: str, place: int = 1
     ) -> StaleDocumentError:
         """Return an error that shows the text around a line, so that the next attempt can fit."""
-        name = self._name(state.path)
+        name = quoted(self._name(state.path))
         if state.text is None:
-            return StaleDocumentError(f"{name!r} is gone")
-        note = f"\n{state.source.note}" if state.source.note not in (None, why) else ""
+            return StaleDocumentError(f"{name} is gone")
+        note = f"\n{state.note}" if state.note not in (None, why) else ""
         lines = around(with_newlines(state.text), place)
-        error = StaleDocumentError(f"{name!r} was not edited: {why}{note}\n{lines}")
+        error = StaleDocumentError(f"{name} was not edited: {why}{note}\n{lines}")
         error.on_shown = partial(self._saw, state)
         return error
 
@@ -309,6 +314,9 @@ class Documents:
             raise self._stale_error(state, why)
         before = file.text if route == "disk" and file is not None else state.text or ""
         located = find(before)
+        if file is not None and file.encoding != "utf-8":
+            # An editor would save "?" for what the encoding lacks.
+            file.encode(located.after) if route == "disk" else encode_text(located.after, file.form)
         saves = route == "editor" and editor is not None and editor.saves_with_edits
         return PlannedEdit(
             state,
@@ -317,34 +325,36 @@ class Documents:
             located.edits,
             located.diff,
             route,
-            state.source.note,
+            state.note,
             saves_unsaved_text=saves,
         )
 
     def _planned_removal(self, state: EffectiveDocument, change: Remove) -> PlannedEdit:
-        name = self._name(state.path)
+        name = quoted(self._name(state.path))
         doubt = self._doubt(state)
         if state.file is None or state.is_unsaved:
-            raise EditRejectedError(f"{name!r} has unsaved changes of the user; ask to save it")
+            raise EditRejectedError(f"{name} has unsaved changes of the user; ask to save it")
         if doubt is not None or fingerprint(state.text) != fingerprint(change.text):
             raise self._stale_error(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
-            raise EditRejectedError(f"{name!r} is read-only; only the user can unlock it")
+            raise EditRejectedError(f"{name} is read-only; only the user can unlock it")
         text = state.file.text
-        return PlannedEdit(state, text, None, (), diff_of(text, None), "disk", state.source.note)
+        return PlannedEdit(state, text, None, (), diff_of(text, None), "disk", state.note)
 
     def _planned_creation(self, state: EffectiveDocument, change: Create) -> PlannedEdit:
-        name, document, editor = self._name(state.path), state.document, self._editor
+        name, document, editor = quoted(self._name(state.path)), state.document, self._editor
         # A file removed from disk while the editor still shows it is created on disk again.
         is_shown = fingerprint(document) == fingerprint(change.text)
         is_there = document is not None and document.text.strip() and not is_shown
         if state.file is not None or is_there:
-            raise EditRejectedError(f"{name!r} exists already; view it and change it with replace")
+            raise EditRejectedError(f"{name} exists already; view it and change it with replace")
         text, diff = change.text, diff_of(None, change.text)
         if document is None or editor is None or is_shown:
-            return PlannedEdit(state, None, text, (), diff, "disk", form=change.form)
+            encoding = self.files.encodings.get(state.path)
+            form = change.form or (FileForm(encoding=encoding) if encoding else None)
+            return PlannedEdit(state, None, text, (), diff, "disk", form=form)
         if not editor.can_apply:
-            raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
+            raise EditRejectedError(f"{name} is open, and its editor takes no edits")
         route: Route = "editorAndSave" if editor.can_save else "editor"
         edit = TextEdit(0, len(document.text), text)
         return PlannedEdit(state, None, text, (edit,), diff, route)
@@ -355,7 +365,7 @@ class Documents:
             before = with_newlines(self.history.text(last.sha256_before))
             return self._planned_creation(state, self.history.recreating(state.path, before))
         if last is None or state.text is None:
-            raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
+            raise ToolError(f"no edit of {quoted(self._name(state.path))} is left to undo")
         before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
         edit_plan = self._plan_edit(state, partial(restoring, before=before, after=after))
         return self._removing(edit_plan) if last.op == "add" else edit_plan
@@ -364,7 +374,7 @@ class Documents:
         self, state: EffectiveDocument, change: Rewrite | PartialChange
     ) -> PlannedEdit:
         if state.text is None:
-            raise ToolError(f"{self._name(state.path)!r} is gone")
+            raise ToolError(f"{quoted(self._name(state.path))} is gone")
         edit_plan = self._plan_edit(state, partial(locate_edits, find=change.edits))
         is_removal = isinstance(change, Rewrite) and change.after is None
         return self._removing(edit_plan) if is_removal else edit_plan
@@ -434,7 +444,7 @@ class Documents:
         )
         if not is_applied and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(
-                f"the editor did not take the edit of {printable(path)!r}: {outcome.failure}"
+                f"the editor did not take the edit of {quoted(path)}: {outcome.failure}"
             )
         if not is_applied:
             return None

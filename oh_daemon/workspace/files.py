@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
@@ -27,8 +28,8 @@ from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.protocol.items import FileForm
 from oh_daemon.system.writers import is_written
 from oh_daemon.workspace.databases import is_journal_name
-from oh_daemon.workspace.encodings import BOMS, encode_text, find_encoding
-from oh_daemon.workspace.paths import Folders, printable
+from oh_daemon.workspace.encodings import BOMS, encode_text, encoding_named, find_encodings
+from oh_daemon.workspace.paths import Folders, quoted
 
 MAX_TEXT_BYTES = 16 << 20
 
@@ -36,6 +37,7 @@ _TEMP_NAME, _RECORD_NAME = ".oh-{}.tmp", ".oh-append-{}.tmp"
 # A FIFO without a writer would block the open, and a link would lead elsewhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GUESS = "Read as {}, a guess by its letters; if they are wrong, view it with its `encoding`."
 PERMISSIONS = 0o777
 """The bits of a mode that the agent can set: setuid, setgid and sticky bits are not."""
 _NO_LINKS_HERE = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -84,23 +86,43 @@ class FileText:
     encoding: str = "utf-8"
     bom: bytes = b""
     mode: int | None = None
+    likely_encodings: tuple[str, ...] = ()
+    """The encodings that fit its letters, where these are all that suggests one."""
+    is_set_by_editor: bool = False
+    """Whether the encoding is a setting of the user's editor."""
 
     def encode(self, text: str) -> bytes:
         """Encode another text in the form of this file.
 
-        Raises `EditRejectedError` when that would also change bytes that the text leaves alone.
+        Raises `EditRejectedError` when that would also change bytes that the text leaves alone, or
+        the likely encodings differ in the bytes.
         """
-        if self.is_guess and sha256_of(encode_text(self.text, self.form)) != self.sha256:
+        is_unicode = self.bom or self.encoding == "utf-8"
+        if not is_unicode and sha256_of(encode_text(self.text, self.form)) != self.sha256:
             raise EditRejectedError(
                 f"the file is in {self.encoding}, in which some of its characters would be written"
                 " with other bytes; change it with a command"
             )
-        return encode_text(text, self.form)
+        raw = encode_text(text, self.form)
+        for other in self.likely_encodings[1:]:
+            if not _has_bytes(raw, text, other):
+                raise EditRejectedError(
+                    f"the file may be in {self.encoding} or {other}, which have different bytes for"
+                    " the new text; name its `encoding`, or write something else"
+                )
+        return raw
 
     @property
     def is_guess(self) -> bool:
         """Whether only its content says in which encoding it is."""
-        return not self.bom and self.encoding != "utf-8"
+        return bool(self.likely_encodings)
+
+    @property
+    def note(self) -> str | None:
+        """Return what its reader must know about the encoding."""
+        if self.is_set_by_editor:
+            return f"Read as {self.encoding}, which the user's editor has as its setting."
+        return _GUESS.format(self.encoding) if self.is_guess else None
 
     @property
     def is_plain(self) -> bool:
@@ -129,13 +151,34 @@ def encoded_like(text: str, file: FileText | None) -> bytes:
         return encode_text(text, FileForm())
 
 
-def parse_text(raw: bytes) -> FileText | None:
-    """Return the text in these bytes, or None if nobody can be sure that they are a text."""
+def _has_bytes(raw: bytes, text: str, encoding: str) -> bool:
+    try:
+        return text.encode(encoding) == raw
+    except UnicodeEncodeError:
+        return False
+
+
+def _no_setting() -> str | None:
+    return None
+
+
+def parse_text(raw: bytes, setting: Callable[[], str | None] = _no_setting) -> FileText | None:
+    """Return the text in these bytes, or None if they are none or their letters make no sense.
+
+    `setting` is asked for an encoding only if the bytes are not UTF-8 and have no mark.
+    """
     bom, encoding = next((b for b in BOMS if raw.startswith(b[0])), (b"", "utf-8"))
     text = _decode_raw(raw[len(bom) :], encoding)
-    if text is None and not bom and (likely_encoding := find_encoding(raw)) is not None:
-        text, encoding = _decode_raw(raw, likely_encoding), likely_encoding
-    return None if text is None else FileText(text, sha256_of(raw), encoding, bom)
+    if text is not None or bom:
+        return None if text is None else FileText(text, sha256_of(raw), encoding, bom)
+    if (encoding := setting() or "utf-8") != "utf-8":
+        text, likely = _decode_raw(raw, encoding), ()
+    elif likely := find_encodings(raw):
+        text, encoding = _decode_raw(raw, likely[0]), likely[0]
+    if text is None:
+        return None
+    is_set = not likely
+    return FileText(text, sha256_of(raw), encoding, b"", None, likely, is_set_by_editor=is_set)
 
 
 def _decode_raw(raw: bytes, encoding: str) -> str | None:
@@ -149,8 +192,20 @@ def _decode_raw(raw: bytes, encoding: str) -> str | None:
 class Files:
     """Text files in the open folders. Each `path` is a real path from `Folders.resolve`."""
 
-    def __init__(self, folders: Folders, persist: Callable[[bytes], object]) -> None:
+    def __init__(
+        self,
+        folders: Folders,
+        persist: Callable[[bytes], object],
+        setting: Callable[[Path], str | None] | None = None,
+    ) -> None:
+        """`setting` returns the encoding of a file that is not UTF-8, as the user's editor has it.
+
+        A name such as "windows1251"; None if it has none.
+        """
         self._folders = folders
+        self._setting = setting
+        self.encodings: dict[Path, str] = {}
+        """Encodings that the agent has named, by path."""
         self._keep_blob = persist
         """Makes bytes durable somewhere else, before a file is overwritten in place."""
         self._swept_folders = set[tuple[int, int]]()
@@ -163,12 +218,44 @@ class Files:
                 raw, status = _read(folder, path)
         except FileNotFoundError:
             return None
-        if (text := parse_text(raw)) is None:
+        if (text := self.parse(path, raw)) is None:
+            if (encoding := self.encodings.get(path)) is not None:
+                raise ToolError(f"{quoted(path)} is not in {encoding}; name another `encoding`")
             raise ToolError(
-                f"{printable(path)!r} is a binary file, {len(raw):,} bytes (in no encoding that can"
-                " be told); look at it with a command"
+                f"{quoted(path)} is not UTF-8, {len(raw):,} bytes; if it is a text, view it with"
+                " its `encoding`, such as cp1251 or gb18030, else look at it with a command"
             )
         return replace(text, mode=stat.S_IMODE(status.st_mode))
+
+    def parse(self, path: Path, raw: bytes) -> FileText | None:
+        """Return the text in bytes of this file, read as its text is read; None if it is none."""
+        encoding = self.encodings.get(path)
+        if encoding is None or raw.startswith(tuple(mark for mark, _ in BOMS)):
+            return parse_text(raw, partial(self._setting_of, path))
+        text = _decode_raw(raw, encoding)
+        return None if text is None else FileText(text, sha256_of(raw), encoding)
+
+    def _setting_of(self, path: Path) -> str | None:
+        name = self._setting(path) if self._setting is not None else None
+        try:
+            return encoding_named(name) if name else None
+        except ToolError:
+            return None  # VS Code knows encodings that Python has not.
+
+    def choose_encoding(self, path: Path, name: str) -> None:
+        """Read and write the file in this encoding from now on. Raises `ToolError`.
+
+        A file that is UTF-8 already stays so.
+        """
+        encoding = encoding_named(name)
+        self.encodings.pop(path, None)
+        if encoding == "utf-8":
+            return
+        with suppress(FileNotFoundError), self._folders.holding(path) as folder:
+            raw, _ = _read(folder, path)
+            if not raw.isascii() and _decode_raw(raw, "utf-8") is not None:
+                raise ToolError(f"{quoted(path)} is UTF-8; leave out `encoding`")
+        self.encodings[path] = encoding
 
     def read_bytes(self, path: Path) -> bytes:
         """Return what a file has. Raises `ToolError`, also if it is too large."""
@@ -176,7 +263,7 @@ class Files:
             with self._folders.holding(path) as folder:
                 return _read(folder, path)[0]
         except FileNotFoundError as exc:
-            raise ToolError(f"there is no file {printable(path)!r}") from exc
+            raise ToolError(f"there is no file {quoted(path)}") from exc
 
     def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
         """Swap the content, keeping mode, owner, attributes and links.
@@ -188,9 +275,7 @@ class Files:
         with _rejecting(path), self._folders.holding(path) as folder:
             old, status = _read_expected(folder, path, expected_sha256)
             if not status.st_mode & 0o222:
-                raise EditRejectedError(
-                    f"{printable(path)!r} is read-only; only the user can unlock it"
-                )
+                raise EditRejectedError(f"{quoted(path)} is read-only; only the user can unlock it")
             self._sweep_once(folder)
             # In a sandbox, a file of another owner can only be replaced. Applied, the change leaves
             # the owner of the disk's file as it is.
@@ -232,7 +317,7 @@ class Files:
                     _name(folder, temp, path.name)
             except FileExistsError as exc:
                 raise EditRejectedError(
-                    f"{printable(path)!r} exists already; view it and change it with replace"
+                    f"{quoted(path)} exists already; view it and change it with replace"
                 ) from exc
             os.fsync(folder)
 
@@ -266,18 +351,18 @@ def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise ToolError(f"{printable(path)!r} cannot be opened: {exc.strerror}") from exc
+        raise ToolError(f"{quoted(path)} cannot be opened: {exc.strerror}") from exc
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         is_folder = stat.S_ISDIR(status.st_mode)
         kind = "a folder; use list" if is_folder else "a pipe, socket or device, not a file"
-        raise ToolError(f"{printable(path)!r} is {kind}")
+        raise ToolError(f"{quoted(path)} is {kind}")
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
         raw = file.read(MAX_TEXT_BYTES + 1)
     if len(raw) > MAX_TEXT_BYTES:
         raise ToolError(
-            f"{printable(path)!r} has {status.st_size:,} bytes, more than the"
+            f"{quoted(path)} has {status.st_size:,} bytes, more than the"
             f" {MAX_TEXT_BYTES >> 20} MiB that this tool reads; use grep, or sed -n in the terminal"
         )
     return raw, status
@@ -287,9 +372,9 @@ def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat
     try:
         raw, status = _read(folder, path)
     except FileNotFoundError as exc:
-        raise StaleDocumentError(f"{printable(path)!r} was removed meanwhile") from exc
+        raise StaleDocumentError(f"{quoted(path)} was removed meanwhile") from exc
     if sha256_of(raw) != sha256:
-        raise StaleDocumentError(f"{printable(path)!r} changed on disk meanwhile; view it again")
+        raise StaleDocumentError(f"{quoted(path)} changed on disk meanwhile; view it again")
     return raw, status
 
 
@@ -312,9 +397,7 @@ def _append(folder: int, path: Path, data: bytes, expected: bytes | None = None)
     descriptor = os.open(path.name, _APPEND, dir_fd=folder)
     try:
         if expected not in (None, os.pread(descriptor, len(expected or b"") + 1, 0)):
-            raise StaleDocumentError(
-                f"{printable(path)!r} changed on disk meanwhile; view it again"
-            )
+            raise StaleDocumentError(f"{quoted(path)} changed on disk meanwhile; view it again")
         size = os.fstat(descriptor).st_size
         record = b"%d\0%d\0%b\0%b" % (size, len(data), os.fsencode(path.name), data)
         with _temporary(folder, record, 0o600, _RECORD_NAME) as (_, record_descriptor):
@@ -440,9 +523,7 @@ def _overwrite(folder: int, path: Path, old: bytes, new: bytes) -> None:
     descriptor = os.open(path.name, flags, dir_fd=folder)
     try:
         if os.pread(descriptor, len(old) + 1, 0) != old:
-            raise StaleDocumentError(
-                f"{printable(path)!r} changed on disk meanwhile; view it again"
-            )
+            raise StaleDocumentError(f"{quoted(path)} changed on disk meanwhile; view it again")
         try:
             if len(new) > len(old) and hasattr(os, "posix_fallocate"):
                 # Space is reserved first, so that a full disk is noticed before a byte is lost.
@@ -492,5 +573,5 @@ def _rejecting(path: Path) -> Generator[None]:
         yield
     except OSError as exc:
         raise EditRejectedError(
-            f"{printable(path)!r} was not written and is as it was: {exc.strerror or exc}"
+            f"{quoted(path)} was not written and is as it was: {exc.strerror or exc}"
         ) from exc

@@ -25,6 +25,7 @@ class ScriptedEditor:
         self.saves_with_edits = False
         self.lies_when_stale = False
         self.failure: str | None = None
+        self.encodings: dict[Path, str] = {}
         self.formatter: Callable[[str], str] = lambda text: text
         self.user_before_apply: Callable[[], None] = no_op
         self.user_after_apply: Callable[[], None] = no_op
@@ -50,6 +51,9 @@ class ScriptedEditor:
         with self._condition:
             real = path.resolve()
             return next((each for each in self._open.values() if each.path.resolve() == real), None)
+
+    def encoding(self, path: Path) -> str | None:
+        return self.encodings.get(path)
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
         return False

@@ -92,11 +92,6 @@ def test_a_text_is_read_with_its_form(
     "raw",
     [
         *("é".encode("latin-1"), "中文".encode("gbk"), b"a\0b", b"\x89PNG\r\n\x1a\n", b"\xff\xfea"),
-        *(
-            "Привет, мир\n".encode("cp1251"),
-            "你好 世界\n".encode("big5"),
-            "łódź\n".encode("cp1250"),
-        ),
         FRENCH.encode("latin-1") + b"\x01",
         FRENCH.encode("latin-1") + b"\x81",
         bytes(range(1, 256)) * 9,
@@ -106,7 +101,7 @@ def test_a_text_is_read_with_its_form(
 )
 def test_what_is_not_surely_text_is_refused(files: Files, tmp_path: Path, raw: bytes) -> None:
     write(tmp_path / "x", raw)
-    with pytest.raises(ToolError, match="binary file"):
+    with pytest.raises(ToolError, match=r"is not UTF-8, .* view it with its `encoding`"):
         files.read(tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == raw
 

@@ -32,7 +32,7 @@ import type {
 } from "oh-daemon-client/protocol";
 import { Notebooks } from "./notebooks";
 import { Reports } from "./reports";
-import { daemonSettings, isKey, exposeKey, exposeKeys } from "./settings";
+import { daemonSettings, encodingSetting, isKey, exposeKey, exposeKeys } from "./settings";
 import { askForTarget, targetOf } from "./target";
 
 const MAX_RESTARTS = 3;
@@ -336,7 +336,10 @@ export class Agent implements Disposable {
           return result;
         },
         workspace: {
-          configuration: (params) => params.items.map(() => daemonSettings()),
+          configuration: ({ items }) =>
+            items.map(({ section, scopeUri }) =>
+              section === "files.encoding" ? encodingSetting(scopeUri) : daemonSettings(),
+            ),
         },
       },
     };

@@ -40,6 +40,11 @@ export function daemonSettings(): Record<string, unknown> {
   return values;
 }
 
+/** The encoding that VS Code reads a file in, as in "windows1251". */
+export function encodingSetting(uri: string | undefined): string | undefined {
+  return workspace.getConfiguration("files", uri ? Uri.parse(uri) : undefined).get<string>("encoding");
+}
+
 function of(name: string, provider: string, page: string): Key {
   return { name, variable: `${provider.toUpperCase()}_API_KEY`, provider, page };
 }

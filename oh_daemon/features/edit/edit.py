@@ -28,7 +28,7 @@ from oh_daemon.protocol.items import Location
 from oh_daemon.workspace.arbiter import TextWithNote, fingerprint
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import MAX_SHOWN_BYTES
-from oh_daemon.workspace.paths import printable, uri_from_path
+from oh_daemon.workspace.paths import printable, quoted, uri_from_path
 from oh_daemon.workspace.pdf_text import HEAD, NO_TEXT, read_pdf_text
 from oh_daemon.workspace.text_changes import (
     Change,
@@ -69,6 +69,7 @@ Example: {"command": "replace", "path": "src/app.py", "old_text": "x = 1\\n", \
 "new_text": "x = 2\\n"}"""
 
 _TEXT: Json = {"type": "string"}
+_ENCODING: Json = {"type": "string", "description": "if not UTF-8, such as cp1251"}
 _REPLACEMENT: Json = {"old_text": _TEXT, "new_text": _TEXT, "replace_all": {"type": "boolean"}}
 _SCHEMA = takes(
     ["command", "path"],
@@ -84,6 +85,7 @@ _SCHEMA = takes(
     insert_line={"type": "integer", "minimum": 0},
     start_line=LINE,
     end_line=LINE,
+    encoding=_ENCODING,
 )
 _VIEW_DESCRIPTION = """View text files and take back edits.
 ?buffers Text that the user has not saved counts.
@@ -97,6 +99,7 @@ _VIEW_SCHEMA = takes(
     path=PATH,
     start_line=LINE,
     end_line=LINE,
+    encoding=_ENCODING,
 )
 
 
@@ -136,17 +139,25 @@ class EditTool:
         self._name = self._folders.name
 
     def plan(self, args: Json) -> Intent:
+        self._choose_encoding(args)
         if args["command"] == "view":
             return self._plan_view(args)
         return self._changes.intent(_VERBS[args["command"]], [self._step(args)], args)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
+        self._choose_encoding(args)
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
             return self._view(path, args, context.masker)
         step = self._step(args)
         label = f"{args['command']} {printable(step.path.name)}"
         return self._changes.make(label, [step], args, context)
+
+    def _choose_encoding(self, args: Json) -> None:
+        if "encoding" in args:
+            writing = args["command"] != "view"
+            path = self._folders.resolve(args["path"], writing=writing)
+            self._documents.files.choose_encoding(path, args["encoding"])
 
     def _step(self, args: Json) -> Step:
         return self._changes.step(args["path"], _change(args))
@@ -176,7 +187,9 @@ class EditTool:
         if raw.startswith(HEAD):
             text = read_pdf_text(raw)
             if text is None:
-                raise ToolError(f"{self._name(path)!r} is a PDF of {len(raw):,} bytes; {NO_TEXT}")
+                raise ToolError(
+                    f"{quoted(self._name(path))} is a PDF of {len(raw):,} bytes; {NO_TEXT}"
+                )
             return ToolResult.of(_render_view(TextWithNote(text, _PDF), args, masker))
         kind = next(
             (kind for head, kind in _IMAGES.items() if re.match(head, raw, re.DOTALL)), None
@@ -193,7 +206,7 @@ class EditTool:
             return self._documents.read(path)
         except ToolError as exc:
             if path.is_dir():
-                raise ToolError(f"{self._name(path)!r} is a folder; use list") from exc
+                raise ToolError(f"{quoted(self._name(path))} is a folder; use list") from exc
             if path.exists():
                 raise
             raise ToolError(f"{exc}; {self._near(path)}") from exc

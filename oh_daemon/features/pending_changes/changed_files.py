@@ -21,7 +21,7 @@ from oh_daemon.system.proc import find_overlay_process
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.databases import is_journal_name
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, parse_text
+from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText
 from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.text_changes import with_newlines
 
@@ -126,7 +126,8 @@ def describe_change(
     documents: Documents, path: Path, change: Change, before: bytes | None, after: bytes | None
 ) -> FileChange:
     """Return the change from one content to another; of a link, the content is its target."""
-    old, new = parse_text(before or b""), parse_text(after or b"")
+    parse = documents.files.parse
+    old, new = parse(path, before or b""), parse(path, after or b"")
     # An empty journal belongs to a database, which is no text.
     is_journal = not (before or after) and is_journal_name(path.name)
     is_file = _kinds(change) <= {"file"} and not is_journal
@@ -196,7 +197,10 @@ def _same_form(old: FileText, new: FileText, change: Change) -> bool:
         return True
     if with_newlines(old.text) == with_newlines(new.text):
         return False  # Line ends, encoding or permissions have changed.
-    return (old.encoding, old.bom, _line_end(old)) == (new.encoding, new.bom, _line_end(new))
+    forms = (
+        (text.encoding, text.likely_encodings, text.bom, _line_end(text)) for text in (old, new)
+    )
+    return len(set(forms)) == 1
 
 
 def _line_end(text: FileText) -> str:

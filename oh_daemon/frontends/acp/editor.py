@@ -127,6 +127,9 @@ class ClientFiles:
             return EditOutcome(is_applied=False, failure="missing" if now is None else "stale")
         return self._write(document.path, apply_edits(document.text, edits), cancel)
 
+    def encoding(self, path: Path) -> str | None:  # noqa: ARG002 - as in the port; ACP has none.
+        return None
+
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:
         may = self.can_apply and self._may_ask() and path.parent.is_dir()
         return may and self._write(path, text, cancel).is_applied

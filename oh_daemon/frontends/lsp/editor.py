@@ -40,7 +40,7 @@ from oh_daemon.protocol.to_client import (
     ReadDocumentResult,
 )
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.paths import Folders, path_from_uri
+from oh_daemon.workspace.paths import Folders, path_from_uri, uri_from_path
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
@@ -65,6 +65,7 @@ class ClientEditor:
         self.saves_when_asked = "saveDocument" in facts.features
         self.saves_with_edits = False
         self._has_read = "readDocument" in facts.features
+        self._has_settings = facts.offers("workspace", "configuration")
         self._takes_versions = facts.offers("workspace", "workspaceEdit", "documentChanges")
         self.can_apply = self._has_own_edit or facts.offers("workspace", "applyEdit")
         self.can_save = self._has_own_edit or self.saves_when_asked
@@ -171,6 +172,23 @@ class ClientEditor:
             is_saved = bool(self.save([document.path], cancel=cancel))
             return EditOutcome(is_applied=True, is_saved=is_saved)
         return outcome
+
+    def encoding(self, path: Path) -> str | None:
+        """Ask for the setting that VS Code has for the resource; other clients know none."""
+        if not self._has_settings:
+            return None
+        item = {"scopeUri": uri_from_path(path), "section": "files.encoding"}
+        answer = self._client.request(
+            "workspace/configuration",
+            {"items": [item]},
+            deadline_s=READ_DEADLINE_S,
+            cancel=CancelToken(),
+        )
+        match answer.result:
+            case [str(name)]:
+                return name
+            case _:
+                return None
 
     def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
         return False

@@ -99,6 +99,9 @@ class SharedEditor:
     def is_unknown(self, path: Path) -> bool:
         return any(each.is_unknown(path) for each in self._editors())
 
+    def encoding(self, path: Path) -> str | None:
+        return next(filter(None, (each.encoding(path) for each in self._editors())), None)
+
     def apply_edit(
         self,
         document: OpenDocument,

@@ -705,3 +705,26 @@ def test_settings_limit_the_open_conversations_and_choose_the_log_level(world: W
     client.close_stdin()
     client.exit_code()
     assert "DEBUG" in (world.home / "daemon.log").read_text()
+
+
+def test_encoding_of_a_file_is_asked_from_a_client_with_settings(world: World) -> None:
+    path = world.project / "odd.txt"
+    path.write_bytes("x = 'щи'\n".encode("cp1251"))
+    requests: list[Json] = []
+
+    def answer(params: Json) -> list[Any]:
+        requests.append(params)
+        return [
+            "windows1251" if item["section"] == "files.encoding" else {} for item in params["items"]
+        ]
+
+    world.script(call("edit", command="view", path="odd.txt"), say("Done."))
+    client = world.raw()
+    client.answer("workspace/configuration", answer)
+    client.initialize(
+        [world.project], params={"capabilities": {"workspace": {"configuration": True}}}
+    )
+    world.start(client)
+    world.turn(client)
+    assert "Read as cp1251, which the user's editor has" in content_of(items(client, "toolCall")[0])
+    assert {"items": [{"scopeUri": path.as_uri(), "section": "files.encoding"}]} in requests
