@@ -171,8 +171,13 @@ def is_kept(folder: int) -> bool:
 
 
 def is_made(folder: int) -> bool:
-    """Whether a command made an open folder, so that the kernel sees nothing below it."""
-    return is_opaque(folder) or not (_mark(folder, _ORIGIN) or _mark(folder, KEPT))
+    """Whether a command made an open folder, so that the kernel sees nothing below it.
+
+    The kernel marks what it copied, with an empty mark if the file system below has no handles for
+    files, as another overlay has none (`ovl_set_origin_fh` of fs/overlayfs/copy_up.c).
+    """
+    is_copied = _mark(folder, _ORIGIN) is not None
+    return is_opaque(folder) or not (is_copied or _mark(folder, KEPT))
 
 
 def has(root: int, name: str, condition: Callable[[int], bool]) -> bool:

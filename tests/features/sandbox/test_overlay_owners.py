@@ -10,6 +10,7 @@ from fake_llm import call, say
 from sandbox_workspace import workspace_at
 from world import World, content_of, items
 
+from oh_daemon.features.sandbox.layer import is_made, open_folder
 from oh_daemon.features.sandbox.levels import Trial, with_mounts
 
 OWNERS = {"another user": (4321, -1), "another group": (-1, 4321)}
@@ -52,6 +53,14 @@ def test_commands_change_folder_of_others_as_outside(
             "echo more >> ../beside.txt 2>&1; echo more >> ../../a.txt; cat ../../a.txt"
         )
         assert in_place.splitlines()[1:] == ["below", "more"]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\0\xfb"], ids=["without handles", "with handles"])
+def test_folder_that_the_kernel_copied_is_not_made_by_commands(tmp_path: Path, mark: bytes) -> None:
+    """The layer of a container's image, which is an overlay itself, has no handles for files."""
+    os.setxattr(tmp_path, "user.overlay.origin", mark)
+    with open_folder(tmp_path) as folder:
+        assert not is_made(folder)
 
 
 @AS_ROOT
