@@ -9,7 +9,7 @@ import pytest
 from applying import VIEW, answer, wait_for_approval
 from fake_llm import call, say
 from open_files import APPENDING, DATABASE_SERVER, check_rows, contents, running
-from world import World
+from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
 
@@ -69,6 +69,30 @@ def test_open_files_that_git_ignores_stay_as_they_are_without_a_question(
         assert contents(database.parent) == {**before, **news}
         check_rows(database, 10)
     assert " is open for writing in python" in refusal["description"]
+
+
+SERVE = (
+    "python3 -c \"import sqlite3, time; db = sqlite3.connect('app.db')"
+    "; db.execute('PRAGMA journal_mode=WAL'); db.execute('CREATE TABLE t (n)')"
+    "; db.execute('INSERT INTO t VALUES (1)'); db.commit(); open('up', 'w'); time.sleep(600)\" &"
+    " until [ -e up ]; do :; done"
+)
+
+
+def test_database_of_a_background_job_is_applied_when_the_job_has_ended(world: World) -> None:
+    world.script(call("terminal", command=SERVE), say("It serves."))
+    world.script(call("terminal", command="kill $!; wait"), say("Ended."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"mode": "autoEdit"})
+    world.turn(client)
+    names = {path.name for path in world.project.iterdir()}
+    assert "up" in names
+    assert not any(name.startswith("app.db") for name in names)
+    words = "".join(map(content_of, items(client, "fileChange")))
+    assert "Left as it was: app.db-wal: a program in the sandbox has this database open" in words
+    world.send(client, conversation, "end it")
+    world.turn(client, nth=2)
+    check_rows(world.project / "app.db", 1)
 
 
 def is_refusal(params: Json) -> bool:
