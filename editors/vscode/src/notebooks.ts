@@ -3,7 +3,7 @@
  * An edit of that JSON becomes edits of the cells' texts. The user's text always wins.
  */
 
-import { applyEdits, findNodeAtLocation, getNodeValue, modify, parseTree } from "jsonc-parser";
+import { findNodeAtLocation, getNodeValue, parseTree } from "jsonc-parser";
 import type { ApplyEditResult } from "oh-daemon-client/protocol";
 import {
   Disposable,
@@ -222,18 +222,24 @@ async function exported(notebook: NotebookDocument): Promise<string> {
 /** Puts the cells' texts into the JSON, where they differ. */
 function withSources(base: string, notebook: NotebookDocument): string {
   const root = parseTree(base);
-  const tabSize = /^\{\r?\n( +)/.exec(base)?.[1]?.length ?? 1;
-  const formattingOptions = { insertSpaces: true, tabSize, eol: "\n" };
   let text = base;
   for (const [index, cell] of [...notebook.getCells().entries()].reverse()) {
-    const path = ["cells", index, "source"];
-    const node = root && findNodeAtLocation(root, path);
+    const node = root && findNodeAtLocation(root, ["cells", index, "source"]);
     const source = cell.document.getText().replaceAll("\r\n", "\n");
     // Data enters here: an entry may have any type until it is compared.
-    const before = node && joined(getNodeValue(node) as Cell["source"]);
-    if (before !== source) text = applyEdits(text, modify(text, path, linesOf(source), { formattingOptions }));
+    if (!node || joined(getNodeValue(node) as Cell["source"]) === source) continue;
+    text = text.slice(0, node.offset) + listOf(source, base, node.offset) + text.slice(node.offset + node.length);
   }
   return text;
+}
+
+/** The lines as a list, indented as nbformat and VS Code do it, in the place of the list at this offset. */
+function listOf(source: string, base: string, offset: number): string {
+  const lines = source.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  const unit = /^\{\r?\n([ \t]+)/.exec(base)?.[1] ?? " ";
+  const indent = /^[ \t]*/.exec(base.slice(base.lastIndexOf("\n", offset - 1) + 1))?.[0] ?? "";
+  const rows = lines.map((line) => `\n${indent}${unit}${JSON.stringify(line)}`);
+  return rows.length > 0 ? `[${rows.join(",")}\n${indent}]` : "[]";
 }
 
 /** What differs between two texts, as one edit of the first. */
@@ -248,10 +254,6 @@ function difference(before: string, after: string): { start: number; end: number
 
 function joined(source: Cell["source"]): string {
   return typeof source === "string" ? source : (source ?? []).join("");
-}
-
-function linesOf(source: string): string[] {
-  return source.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
 /** The new sources by the cell's index; none if the texts differ in more than that. */

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,12 +82,7 @@ class ClientEditor:
         documents = self._synced_documents
         uri = documents.unknown_uri(path)
         if uri is not None and self._has_read and documents.is_readable(uri):
-
-            def follow(read: ReadDocumentResult | None) -> None:
-                if read is not None and documents.unknown_uri(path) == uri:
-                    documents.follow(uri, read.version or 0, read.text)
-
-            self._read(uri, follow, CancelToken())
+            self._read(uri, CancelToken())
             if documents.unknown_uri(path) == uri:
                 documents.note_unreadable(uri)
         return documents.document(path)
@@ -94,21 +90,17 @@ class ClientEditor:
     def is_unknown(self, path: Path) -> bool:
         return self._synced_documents.unknown_uri(path) is not None
 
-    def _read(
-        self, uri: str, deliver: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
-    ) -> None:
-        """Pass what the client shows to `take`, or None if its answer is of no use.
+    def _read(self, uri: str, cancel: CancelToken) -> None:
+        """Adopt the text that the client shows, if it returns one.
 
-        `take` runs on the main loop, so that the changes that follow apply to exactly this text.
+        That happens on the main loop, so that the changes that follow apply to exactly this text.
         """
         is_over = threading.Event()
 
         def on_answer(answer: ClientAnswer) -> None:
-            try:
+            with suppress(ValueError):
                 read = parse_strictly(ReadDocumentResult, answer.result)
-            except ValueError:
-                read = None
-            deliver(read)
+                self._synced_documents.adopt(uri, read.text, read.version)
             is_over.set()
 
         withdraw = self._client.request_async("editor/readDocument", {"uri": uri}, on_answer)
@@ -129,13 +121,7 @@ class ClientEditor:
         if self.is_unknown(path):
             document = self.document(path)
             return document if document and sha256_of(document.text) == sha256 else None
-        uri = self._synced_documents.uri_of(path)
-
-        def adopt(read: ReadDocumentResult | None) -> None:
-            if read is not None and read.version is not None:
-                self._synced_documents.adopt(uri, read.text, read.version)
-
-        self._read(uri, adopt, cancel)
+        self._read(self._synced_documents.uri_of(path), cancel)
         return self._synced_documents.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
     def assume_applied(self, document: OpenDocument, text: str) -> bool:

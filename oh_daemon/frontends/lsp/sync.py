@@ -199,12 +199,16 @@ class OpenDocuments:
             self._condition.notify_all()
         self._notify(path)
 
-    def adopt(self, uri: str, text: str, version: int) -> None:
+    def adopt(self, uri: str, text: str, version: int | None) -> None:
         """Take what the client says it shows; late changes to older versions are then skipped."""
         with self._condition:
-            if uri in self._open and version > self._open[uri][1].version:
-                self._adopted_versions[uri] = version
-                self.follow(uri, version, text)
+            is_newer = version is not None and (
+                uri in self._open and version > self._open[uri][1].version
+            )
+            if is_newer or uri in self._strays.values():
+                if version is not None:
+                    self._adopted_versions[uri] = version
+                self.follow(uri, version or 0, text)
 
     def assume(self, document: OpenDocument, text: str) -> bool:
         """Show `text` until the client's next change, which starts at the text that it sent last.

@@ -128,7 +128,8 @@ def test_text_above_5_mib_is_unknown_but_for_a_text_that_was_read_until_its_next
         client.change(path, {"text": text})
         assert client.documents.document(path) is None
         assert client.documents.unknown_uri(path) == path.as_uri()
-    client.documents.follow(path.as_uri(), 3, f"{largest}y")
+    client.documents.adopt(path.as_uri(), f"{largest}y", 3)
+    client.change(path, {"text": "late"}, version=3)
     assert client.documents.document(path) == OpenDocument(path, 3, f"{largest}y")
     client.change(path, {"text": "z"}, version=4)
     assert client.documents.unknown_uri(path) == path.as_uri()
