@@ -18,7 +18,7 @@ from oh_daemon.workspace.text_changes import with_newlines
 
 Source = Literal["buffer", "disk"]
 Route = Literal["editor", "editorAndSave", "disk"]
-Doubt = Literal["conflict", "rivals", "onlyBuffer", "staleBuffer", "unsaved"]
+Doubt = Literal["conflict", "rivals", "onlyBuffer", "staleBuffer", "unknownBuffer", "unsaved"]
 """Why editor, disk and what the agent saw differ."""
 
 UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
@@ -27,6 +27,10 @@ ONLY_BUFFER = "This text is in the editor only; commands do not see it until it 
 ONLY_BUFFER_EVERYWHERE = "This text is in the editor only, unsaved; commands see it as a file."
 STALE_BUFFER = "The file changed on disk and the editor has not reloaded it; this is the disk's."
 UNVERIFIED = "The editor reported that it applied this edit, but has not sent the new text yet."
+UNKNOWN_BUFFER = (
+    "The user's editor shows this file, but not its text to you: it may hold other, unsaved text."
+    " This is the disk's."
+)
 UNREAD = "you have not read it yet"
 MOVED_ON = "it changed since you read it"
 UNSURE = "it may have changed since you read it"
@@ -48,6 +52,7 @@ _NOTES: dict[Doubt, str] = {
     "rivals": RIVALS,
     "onlyBuffer": ONLY_BUFFER,
     "staleBuffer": STALE_BUFFER,
+    "unknownBuffer": UNKNOWN_BUFFER,
     "unsaved": UNSAVED,
 }
 _NOTES_IN_OVERLAY: dict[Doubt, str] = {

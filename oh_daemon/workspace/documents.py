@@ -107,6 +107,8 @@ class Documents:
         file = self._file(path, document)
         sighting = self._sightings.get(path)
         source = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
+        if document is None and self._editor is not None and self._editor.is_unknown(path):
+            source = replace(source, doubt="unknownBuffer")
         source = replace(source, commands_see_buffers=self.commands_see_buffers)
         return EffectiveDocument(path, document, file, source)
 

@@ -323,7 +323,8 @@ def test_unsaved_text_that_is_not_followed_is_read_or_asked_about(
         assert (edit_item["status"], edit_item["route"]) == ("completed", "editor")
         assert buffer.text.startswith("typed\ntwo")
     else:
-        _, edit_item = run(world, editor, *steps, options={"mode": "full"})
+        view_item, edit_item = run(world, editor, *steps, options={"mode": "full"})
+        assert "it may hold other, unsaved text. This is the disk's.]" in content_of(view_item)
         assert edit_item["status"] == "rejected"
         world.script(replace("one", "two"), say("Refused."))
         world.start(editor.client, options={"mode": "autoEdit"})
