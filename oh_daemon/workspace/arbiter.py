@@ -14,7 +14,7 @@ from oh_daemon.kernel.editor_ports import OpenDocument, TextEdit
 from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import FileText, sha256_of
 from oh_daemon.workspace.line_diff import TextDiff
-from oh_daemon.workspace.text_changes import with_newlines
+from oh_daemon.workspace.text_changes import as_editors_read
 
 Source = Literal["buffer", "disk"]
 Route = Literal["editor", "editorAndSave", "disk"]
@@ -104,9 +104,13 @@ class EffectiveDocument:
 
     @property
     def text(self) -> str | None:
-        if self.source.source == "buffer" and self.document is not None:
-            return self.document.text
-        return self.file.text if self.file is not None else None
+        file, document = self.file, self.document
+        if document is None or self.source.source == "disk":
+            return file.text if file is not None else None
+        # An editor shows a lone CR as a line end; such a file is edited on the disk.
+        if file is not None and file.has_mixed_line_ends and not self.is_unsaved:
+            return file.text
+        return document.text
 
     @property
     def note(self) -> str | None:
@@ -164,7 +168,7 @@ def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
         return None
     if isinstance(text, FileText) and text.is_plain:
         return text.sha256
-    return sha256_of(with_newlines(text if isinstance(text, str) else text.text))
+    return sha256_of(as_editors_read(text if isinstance(text, str) else text.text))
 
 
 def as_the_editor_reads(file: FileText | None, document: OpenDocument | None) -> FileText | None:

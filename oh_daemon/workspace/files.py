@@ -135,9 +135,9 @@ class FileText:
 
     @property
     def has_mixed_line_ends(self) -> bool:
+        """Whether an editor would save other line ends than these: it also has lone CRs, say."""
         n_pairs = self.text.count("\r\n")
-        n_others = self.text.count("\n") - n_pairs, self.text.count("\r") - n_pairs
-        return sum(map(bool, (n_pairs, *n_others))) > 1
+        return self.text.count("\r") > n_pairs or 0 < n_pairs < self.text.count("\n")
 
 
 def encoded_like(text: str, file: FileText | None) -> bytes:

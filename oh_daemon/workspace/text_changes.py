@@ -23,8 +23,8 @@ _MAX_DIFFERENCE_BYTES = 4096
 _MAX_LINES_NAMED = 20
 FindEdits = Callable[[str], Sequence[TextEdit]]
 """Finds ascending edits of a text with LF line ends."""
-_LINE_END = re.compile(r"(\r\n|\n|\r)")
-_LAST_LINE_END = re.compile(r"(\r\n|\n|\r)[^\r\n]*\Z")
+_LINE_END = re.compile(r"(\r\n|\n)")
+_LAST_LINE_END = re.compile(r"(\r\n|\n)[^\n]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,16 @@ def restoring(text: str, *, before: str, after: str) -> LocatedEdits:
 
 
 def with_newlines(text: str) -> str:
-    """Return the text with LF as its only line end."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    """Return the text with LF as its only line end; a lone CR ends no line.
+
+    So the numbers of lines are those of `grep`, `sed` and git.
+    """
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def as_editors_read(text: str) -> str:
+    """Return the text with LF for every line end of LSP, to which a lone CR belongs."""
+    return with_newlines(text).replace("\r", "\n")
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:

@@ -58,7 +58,7 @@ JAPANESE = "# 設定ファイルの説明\nname = 'こんにちは世界'\n"
     [
         (b"a\nb\n", "a\nb\n", "utf-8", False),
         (b"a\r\nb", "a\r\nb", "utf-8", False),
-        (b"a\rb\r", "a\rb\r", "utf-8", False),
+        (b"a\rb\r", "a\rb\r", "utf-8", True),
         (b"a\r\nb\n", "a\r\nb\n", "utf-8", True),
         (b"", "", "utf-8", False),
         (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", False),

@@ -34,7 +34,7 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.excerpts import cap_text
 from oh_daemon.workspace.line_diff import escape_text
 from oh_daemon.workspace.paths import path_from_uri, printable, quoted, real_path
-from oh_daemon.workspace.text_changes import with_newlines
+from oh_daemon.workspace.text_changes import as_editors_read
 
 _MAX_LINE_CHARS = 200
 _MAX_LINES_NAMED = 10
@@ -99,7 +99,7 @@ class CodePlaces:
         if text is None:
             note = "" if self.path(uri) else " (outside the workspace)"
             return f"{self.name(uri)}:{line + 1}{note}"
-        lines = with_newlines(text).split("\n")
+        lines = as_editors_read(text).split("\n")
         source_line = lines[line].strip()[:_MAX_LINE_CHARS] if line < len(lines) else ""
         return f"{self.name(uri)}:{line + 1}: {escape_text(source_line)}"
 

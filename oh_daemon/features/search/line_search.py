@@ -59,7 +59,7 @@ def _search_files(job: Json, pattern: re.Pattern[str], result: Json) -> None:
         result["n_searched"] += 1
         if text is None:
             continue
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = text.replace("\r\n", "\n")
         lines = text.removesuffix("\n").split("\n")
         if _ACROSS.search(pattern.pattern):
             hits = _hits_across(pattern, text, lines)

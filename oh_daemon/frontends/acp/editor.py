@@ -21,7 +21,7 @@ from oh_daemon.jsonrpc.reading import field_in
 from oh_daemon.kernel.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.text_changes import apply_edits, with_newlines
+from oh_daemon.workspace.text_changes import apply_edits, as_editors_read
 
 READ_S, WRITE_S = 5.0, 10.0
 _MUTED_S = 30.0
@@ -178,7 +178,7 @@ class ClientFiles:
 
     def _is_behind(self, path: Path, text: str, disk: str) -> bool:
         """Return whether the client shows what was on the disk before: some reload nothing."""
-        sha256 = sha256_of(with_newlines(text))
+        sha256 = sha256_of(as_editors_read(text))
         with self._lock:
             if _is_alike(text, disk):
                 self._last_clean[path] = sha256
@@ -238,4 +238,4 @@ def _text_of(path: Path) -> str | None:
 
 
 def _is_alike(text: str, disk: str) -> bool:
-    return with_newlines(text) == with_newlines(disk.removeprefix("\ufeff"))
+    return as_editors_read(text) == as_editors_read(disk.removeprefix("\ufeff"))

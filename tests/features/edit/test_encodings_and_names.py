@@ -127,3 +127,20 @@ def test_a_printed_name_is_accepted_as_a_path(project: Project, name: str) -> No
     literal = project.write(printed, "literal\n")
     assert "literal" in project.ask("view", printed)
     assert literal.read_text() == "literal\n"
+
+
+@pytest.mark.parametrize("editor", ["closed", "as VS Code shows it", "as Neovim shows it"])
+def test_lone_cr_ends_no_line(project: Project, editor: str) -> None:
+    path = project.write("progress.log", "10 %\r50 %\r\nnext\nlast\n")
+    if editor != "closed":
+        text = path.read_bytes().decode().replace("\r\n", "\n")
+        project.editor.open(path, text.replace("\r", "\n") if "VS" in editor else text)
+    lines = project.ask("view", "progress.log").split("\n")
+    assert [line for line in lines if "\t" in line] == [
+        "     1\t10 %\r50 %",
+        "     2\tnext",
+        "     3\tlast",
+    ]
+    project.ask("insert", "progress.log", insert_line=2, text="more\n")
+    project.ask("replace", "progress.log", old_text="last\n", new_text="end\n")
+    assert path.read_bytes() == b"10 %\r50 %\r\nnext\nmore\nend\n"
