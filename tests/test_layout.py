@@ -108,7 +108,7 @@ BUDGETS: dict[str, int] = {
     "features/condensation": 360,
     "features/conversation_tools": 150,
     "features/edit": 760,
-    "features/export": 820,
+    "features/export": 850,
     "features/hooks": 440,
     "features/instructions": 450,
     "features/isolation": 910,
@@ -117,7 +117,7 @@ BUDGETS: dict[str, int] = {
     "features/memory": 210,
     "features/models": 5270,
     "features/network": 800,
-    "features/pending_changes": 2700,
+    "features/pending_changes": 2880,
     "features/project_programs": 230,
     "features/replay": 1000,
     "features/review": 510,
@@ -132,7 +132,7 @@ BUDGETS: dict[str, int] = {
     "features/trust": 190,
     "features/worktrees": 100,
     "frontends/acp": 1860,
-    "frontends/cli": 3260,
+    "frontends/cli": 3330,
     "frontends/client": 440,
     "frontends/fleet": 570,
     "frontends/library": 1510,
@@ -144,8 +144,8 @@ BUDGETS: dict[str, int] = {
     "kernel": 4500,
     "protocol": 4440,
     "storage": 1500,
-    "system": 1650,
-    "workspace": 3000,
+    "system": 1700,
+    "workspace": 3220,
 }
 """Unit -> the most code lines that it may have: no blank lines, comments or docstrings.
 

@@ -342,6 +342,8 @@ def test_refusal_in_a_sub_agent_exits_with_3(world: World) -> None:
     world.llm.play(play)
     outcome = run(world, "run", "Do it")
     assert (outcome.code, "no one could answer: Run touch made" in outcome.err) == (3, True)
+
+
 def test_refused_changes_by_git_exit_3(world: World) -> None:
     world.variables["OH_DAEMON_SANDBOX"] = "overlay"
     folder = repository(world.home / "main") / "lib"
