@@ -93,7 +93,7 @@ class ChangesPlanned(Contract):
     """Changes to repositories, which are applied after all files."""
     notes: tuple[str, ...] = ()
     """Further notes for the model."""
-    refused: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     """Those of the notes that say which changes by git are refused as a whole, and why."""
     item_fields: dict[str, Any]
     """The fields of the item that the command itself gave: its output, its exit code."""

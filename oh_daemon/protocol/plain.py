@@ -522,7 +522,7 @@ if TYPE_CHECKING:
         omitted: dict[str, str]
         git: list[RepositoryChanges]
         notes: list[str]
-        refused: list[str]
+        refusals: list[str]
         itemFields: dict[str, Any]
 
     class RepositoryChanges(TypedDict):

@@ -1493,7 +1493,7 @@ export interface ChangesPlanned {
   omitted: Record<string, string>;
   git: readonly RepositoryChanges[];
   notes: readonly string[];
-  refused: readonly string[];
+  refusals: readonly string[];
   itemFields: Record<string, unknown>;
 }
 

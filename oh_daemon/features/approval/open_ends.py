@@ -86,4 +86,4 @@ def _missing_parts(plan: plain.ChangesPlanned, item: Any) -> list[str]:
     has_git = any(repository["summary"] for repository in plan.get("git", ()))
     git_parts = ["changes of git"] if has_git and not item.get("git") else []
     files = (str(path_from_uri(uri) or uri) for uri in uris)
-    return [*files, *git_parts, *plan.get("refused", ())]
+    return [*files, *git_parts, *plan.get("refusals", ())]

@@ -62,7 +62,7 @@ class GitPlan:
     repositories: list[RepositoryChanges] = field(default_factory=list[RepositoryChanges])
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
-    refused: list[str] = field(default_factory=list[str])
+    refusals: list[str] = field(default_factory=list[str])
     """Those of the notes that say why nothing of what git did in a repository is applied."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
     """Names below each open folder that are to be taken out of the layer; others stay there."""
@@ -75,7 +75,7 @@ class GitPlan:
 
     def refuse(self, note: str) -> None:
         self.notes.append(note)
-        self.refused.append(note)
+        self.refusals.append(note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,7 +382,7 @@ class PendingChanges:
             omitted=left_out,
             git=tuple(git.repositories),
             notes=tuple(git.notes),
-            refused=tuple(git.refused),
+            refusals=tuple(git.refusals),
             item_fields=observation,
         )
 

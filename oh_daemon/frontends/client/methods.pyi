@@ -704,7 +704,7 @@ class ChangesPlanned(TypedDict):
     omitted: dict[str, str]
     git: list[RepositoryChanges]
     notes: list[str]
-    refused: list[str]
+    refusals: list[str]
     itemFields: dict[str, Any]
 
 class ChangesUpdated(TypedDict):

@@ -1320,7 +1320,7 @@
 ---@field omitted table<string, string>
 ---@field git oh.protocol.RepositoryChanges[]
 ---@field notes string[]
----@field refused string[]
+---@field refusals string[]
 ---@field itemFields table<string, any>
 
 --- The pending changes to one repository, which are applied as a whole.
