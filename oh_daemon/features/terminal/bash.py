@@ -49,7 +49,7 @@ _MAX_SHOWN = 200
 _FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal, and with it the mark; then the status alone counts."""
-_DRAIN_S = 0.05
+_DRAIN_S, _FIRST_PAUSE_S = 0.05, 0.005
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _ROUNDS_PER_INTERRUPT, _ROUND_S = 4, 0.0625
 _LAST_CHANCE_S = 1.0
@@ -312,18 +312,18 @@ class Bash:
         sources = {self._pty.master: self._take_output, reports: self._take_reports}
         for source in sources:
             poll.register(source, select.POLLIN)
-        next_check_s = 0.0
+        next_check_s, pause_s = 0.0, _FIRST_PAUSE_S
         while reports in sources or not self._process.exit_code.done():
-            command = self._command
-            runs = command is not None and command.exit_code is None
-            is_timed = runs or reports not in sources
-            ready = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if is_timed else None)}
-            for source in [each for each in sources if each in ready]:
-                if not sources[source]():
-                    poll.unregister(source)
-                    del sources[source]
-            if command and not ready and command.status is not None:
-                self._end(command)
+            wait_ms = _MARK_DEADLINE_S * 1000 if self.is_running else None
+            if reports not in sources:
+                # Its exit code comes at once, unless bash became another program.
+                wait_ms, pause_s = pause_s * 1000, min(2 * pause_s, _MARK_DEADLINE_S)
+            ready = [fd for fd, _ in poll.poll(wait_ms)]
+            for source in [each for each in ready if not sources[each]()]:
+                poll.unregister(source)
+                del sources[source]
+            if not ready:
+                self._end_without_mark()
             if time.monotonic() >= next_check_s:
                 self._end_if_lost()
                 next_check_s = time.monotonic() + _LOST_LOOK_S
@@ -332,6 +332,11 @@ class Bash:
         while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until and self._take_output():
             pass
         self._on_exit(self._process.exit_code.result())
+
+    def _end_without_mark(self) -> None:
+        command = self._command
+        if command and command.exit_code is None and command.status is not None:
+            self._end(command)
 
     def _end_if_lost(self) -> None:
         # `begin` holds the same lock while it sends a command, and `_take_reports` while it reads.
