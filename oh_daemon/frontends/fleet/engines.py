@@ -10,7 +10,13 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from importlib import import_module
 from typing import Any, Literal
 
@@ -54,13 +60,31 @@ class _Ray(Executor):
         where = {"address": address} if address else {"include_dashboard": False}
         try:
             self._ray.init(**where, log_to_driver=False, logging_level="WARNING")
-        except ConnectionError as exc:
-            raise InvalidStateError(f"no Ray cluster answers at {address!r}: {exc}") from None
+        # Ray also raises plain errors, such as `RuntimeError` if no node of this machine is alive.
+        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as exc:
+            how = "the same command goes on once a Ray node runs on this machine"
+            what = f"no Ray node answers for the cluster at {address!r}: {exc}"
+            raise InvalidStateError(what, hint=how) from None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run it on some node, again after its worker or node has died."""
+        """Run it on some node, again after its worker or node has died.
+
+        The future raises `BrokenExecutor` when Ray gave up, or lost the node of this driver.
+        """
         spread = {"max_retries": _MAX_RETRIES, "scheduling_strategy": "SPREAD"}
-        return self._ray.remote(**spread)(fn).remote(*args, **kwargs).future()
+        future, errors = Future[Any](), self._ray.exceptions
+
+        def copy(outcome: Future[Any]) -> None:
+            error = outcome.exception()
+            if error is None:
+                future.set_result(outcome.result())
+            elif isinstance(error, errors.RayError) and not isinstance(error, errors.RayTaskError):
+                future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
+            else:
+                future.set_exception(error)
+
+        self._ray.remote(**spread)(fn).remote(*args, **kwargs).future().add_done_callback(copy)
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 - Ray ends all that this driver runs.
         self._ray.shutdown()

@@ -138,6 +138,9 @@ class _Drive:
                 results = [*map(self._take_result, ready)]
                 if any(isinstance(future.exception(), BrokenExecutor) for future in ready):
                     engine.shutdown(wait=False)
+                    # Ray forgets the futures of a connection that was shut down.
+                    self._waiting_tasks.extend(self._running_tasks.values())
+                    self._running_tasks.clear()
                     engine = self._start_engine()
                 for result in (*results, None):
                     self._on_progress(self.progress, result)

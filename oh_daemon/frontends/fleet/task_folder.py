@@ -122,6 +122,8 @@ class TaskFolder:
         return None
 
     def finish(self, result: TaskResult) -> None:
+        # A task that failed before it began has no folder yet.
+        self.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.path / "result.json", to_json(result, indent=1))
 
     @property

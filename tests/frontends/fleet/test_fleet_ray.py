@@ -74,6 +74,34 @@ def test_worker_driver_and_node_are_killed_and_each_conversation_goes_on(
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.parametrize("dead", [("head",), ("head", "second")])
+def test_dead_node_ends_no_task_and_the_same_command_goes_on(
+    fleet: FleetWorld, cluster: Any, dead: tuple[str, ...]
+) -> None:
+    """The driver is connected to one of the two nodes, and its own may be the dead one."""
+    llm, names = fleet.world.llm, ("one", "two", "three")
+    nodes = {"head": cluster.head_node, "second": cluster.add_node(num_cpus=1)}
+    ray = ("--executor", "ray", "--address", cluster.address, "-j", "3", *UNHELD)
+    command = (fleet.tasks(*names), "--out", str(fleet.out), *ray)
+    more = {"RAY_AUTH_MODE": "disabled"}
+    fleet.script(**{name: [call("terminal", command="ls"), hang()] for name in names})
+    driver = fleet.begin(*command, **more)
+    llm.wait_for_requests(4, timeout_s=240)
+    fleet.script(**{name: [say("Done.")] * 2 for name in names})
+    for node in dead:
+        nodes[node].kill_raylet()
+    first = end(driver, within_s=300)
+    assert "error" not in {row["status"] for row in fleet.results().values()}, first.err
+    if first.code != 0:
+        assert "the same command goes on" in first.err
+        cluster.add_node(num_cpus=1)
+        second = end(fleet.begin(*command, **more), within_s=300)
+        assert second.code == 0, second.err
+    assert {row["status"] for row in fleet.results().values()} == {"passed"}
+    for name in names:
+        assert [e["type"] for e in fleet.events(name)].count("conversation.created") == 1
+
+
 def workers() -> set[int]:
     """Return the processes of Ray that work on tasks."""
     indexes = set[int]()
