@@ -72,7 +72,7 @@ def _workspace(host: Spawner) -> Generator[_Workspace]:
         view = OverlaySandbox(
             host, SandboxMounts(program, [project], [], [Path("/run")]), Path(place, "views/one")
         )
-        shells = Shells(view.spawner, project, os.environ, sandbox=view)
+        shells = Shells(view.spawner, project, lambda: os.environ, sandbox=view)
         overlay, replaced = SharedOverlay(view), Path(place, "replaced")
         pending = PendingChanges(overlay, shells, documents, unwatched, host, replaced)
         try:
@@ -92,7 +92,7 @@ def view_start() -> Iterator[Figure]:
         with _workspace(host) as workspace:
             firsts.append(time_of(lambda: workspace.run("true")))
             laters += [time_of(lambda: workspace.run("true")) for _ in range(20)]
-            off = Shells(host, workspace.project, os.environ)
+            off = Shells(host, workspace.project, lambda: os.environ)
 
             run = partial(_run_off, off)
             firsts_off.append(time_of(run))

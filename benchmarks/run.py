@@ -325,7 +325,7 @@ def terminal() -> Iterator[Figure]:
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
         spawner = Spawner()
-        shells = Shells(spawner, Path(folder), os.environ)
+        shells = Shells(spawner, Path(folder), lambda: os.environ)
 
         def run(command: str) -> object:
             return shells.open().run(command, timeout_s=PATIENCE_S, cancel=CancelToken())

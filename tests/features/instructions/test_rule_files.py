@@ -183,7 +183,7 @@ def test_import_is_a_word_outside_of_code(text: str, paths: list[str]) -> None:
         ("@folder/", "is a folder"),
         ("@alice", None),
         ("@types/node", None),
-        ("@picture.png", "binary"),
+        ("@picture.png", "not UTF-8"),
         ("@/etc/passwd.d", "outside the open folders and the home folder"),
         ("@../../../x.md", "outside the open folders and the home folder"),
         ("@outside.md", "outside the open folders and the home folder"),

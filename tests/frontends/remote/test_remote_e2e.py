@@ -278,7 +278,7 @@ def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
     outcome = end(start(words, world.project, env))
     assert (outcome.code, (world.project / "made").exists()) == (3, False)
     assert "rejected: the user cannot be asked" in outcome.out
-    assert "no one could answer: Run touch made" in outcome.err
+    assert "no one could answer: Trust " in outcome.err
     assert "user: nobody is here" in world.llm.requests[0].body["messages"][0]["content"]
     # Somebody is: the same questions, the same words.
     question = call("ask", question="Which colour?", choices=["red", "blue"])
