@@ -7,7 +7,7 @@ dump and repr, so they must be set again after a dump is read back.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,11 @@ from pydantic import (
 
 from oh_daemon.protocol.base import StrictContract
 
+if TYPE_CHECKING:
+    # Type checkers do not know that pydantic also accepts the key as plain text.
+    Key = SecretStr | str
+else:
+    Key = SecretStr
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Price = Annotated[float, Field(ge=0)]
@@ -47,7 +52,7 @@ class LLMSettings(StrictContract):
 
     model: Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
     """The model by its litellm name, such as `anthropic/claude-sonnet-5-5`."""
-    api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
+    api_key: Annotated[Key | None, Field(exclude=True, repr=False)] = None
     """API key. If unset, the provider's environment variable is used, such as `OPENAI_API_KEY`."""
     base_url: HttpUrl | None = None
     """URL of the endpoint, for instance a proxy or a local server. If unset, the provider's
@@ -110,4 +115,4 @@ class LLMSettings(StrictContract):
     @property
     def key(self) -> str | None:
         """The API key as text."""
-        return self.api_key.get_secret_value() if self.api_key else None
+        return self.api_key.get_secret_value() if isinstance(self.api_key, SecretStr) else None

@@ -22,7 +22,6 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     PydanticUserError,
-    SecretStr,
     TypeAdapter,
     ValidationInfo,
     model_validator,
@@ -60,18 +59,23 @@ _OF_USER = {"rules", "hooks", "hosts", "sandbox_reads"}
 """The settings of the user that an agent of theirs has in a program, too."""
 
 
-class LLM(LLMSettings):
-    """A model and how to reach it. Frozen; its JSON leaves out the key.
-
-    Without `api_key` no key is sent: the providers' environment variables are not read here.
-    Bedrock, SageMaker and Vertex use the machine's own credentials, as their clients always do.
-    """
-
+class _LLMInit(LLMSettings):
     if TYPE_CHECKING:
-        # Type checkers do not know that pydantic also accepts the key as plain text.
-        def __init__(
-            self, *, model: str, api_key: str | SecretStr | None = None, **settings: Any
-        ) -> None: ...
+        # Editors show the docstring of an inherited `__init__` for a call, and pydantic's says
+        # nothing of the class. The signature is that of the fields.
+        def __init__(self, **fields: Any) -> None:
+            """Describe a model and how to reach it.
+
+            Without `api_key` no key is sent: the providers' environment variables are not read
+            here. Bedrock, SageMaker and Vertex use the machine's own credentials, as their clients
+            always do. `LLM.from_login()` returns the model of `oh-daemon login`.
+
+                LLM(model="anthropic/claude-sonnet-5-5", api_key=os.environ["ANTHROPIC_API_KEY"])
+            """
+
+
+class LLM(_LLMInit):
+    """A model and how to reach it. Frozen; its JSON leaves out the key."""
 
     @classmethod
     def from_login(cls, model: str = "", **settings: Any) -> LLM:
@@ -301,7 +305,19 @@ def _check_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return settings
 
 
-class Agent(_Loadable):
+class _AgentInit(_Loadable):
+    if TYPE_CHECKING:
+        # As in `_LLMInit`.
+        def __init__(self, **fields: Any) -> None:
+            """Describe an agent: its model, tools, instructions and policy.
+
+                Agent(llm=LLM(model="anthropic/claude-sonnet-5-5"), approval="askRisky")
+
+            Raises pydantic's `ValidationError`, which is a `ValueError`.
+            """
+
+
+class Agent(_AgentInit):
     """Who answers: its model, tools, instructions and policy. Frozen; the same after JSON."""
 
     llm: OwnModel

@@ -75,13 +75,18 @@ class Conversation(ProgramConversation):
         is_isolated: bool = False,
         is_moved: bool = False,
     ) -> None:
-        """Without a `workspace` there are no file tools, and the log is kept in memory only.
+        """Start a conversation of `agent`, or reopen the one with `conversation_id`.
+
+            with Conversation(agent, workspace=".") as conversation:
+                turn = conversation.run("What is in this folder?")
+
+        Without a `workspace` there are no file tools, and the log is kept in memory only.
 
         `on_question` returns the user's answer to the agent's question, or None; it runs on the
-        callbacks' thread. Without it, a question ends the turn and becomes its final text.
-        With `isolated`, edits and commands change nothing in the workspace until
-        `isolated.apply()`. With `conflict`, one whose folder was moved works in `workspace`;
-        otherwise it is refused. Raises `UserError`, `ModelUnavailableError` or `StorageError`.
+        callbacks' thread. Without it, a question ends the turn and becomes its final text. With
+        `is_isolated`, edits and commands change nothing in the workspace until `isolated.apply()`.
+        With `is_moved`, a conversation whose folder was moved works in `workspace`; otherwise it is
+        refused. Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace | RemoteWorkspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
