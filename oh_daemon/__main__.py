@@ -104,7 +104,8 @@ def _serve_lsp(record: str) -> int:
 
 
 def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
-    from oh_daemon.features.sandbox.self_test import SelfTest  # noqa: PLC0415 - `initialize` is answered now.
+    from oh_daemon.common.collector import paused_collector  # noqa: PLC0415 - `initialize` is answered now.
+    from oh_daemon.features.sandbox.self_test import SelfTest  # noqa: PLC0415
     from oh_daemon.frontends.lsp.lifecycle import LspServer  # noqa: PLC0415
 
     self_test = SelfTest(dict(os.environ), opening.sandbox)
@@ -115,9 +116,11 @@ def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
         from oh_daemon.frontends.lsp.early import early_service  # noqa: PLC0415 - 0.2 s.
 
         yield early_service(facts, self_test.environment)
-        from oh_daemon.frontends.lsp.composition import compose  # noqa: PLC0415 - 0.5 s.
+        with paused_collector():
+            from oh_daemon.frontends.lsp.composition import compose  # noqa: PLC0415 - 0.5 s.
 
-        yield compose(server, facts, self_test)
+            service = compose(server, facts, self_test)
+        yield service
 
     return LspServer(stdio, make, _open_recording(record), self_test.report, opening).run()
 

@@ -181,7 +181,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 PROCESS_CALLS = ("fork", "forkpty", "exec", "posix_spawn", "spawn", "system", "popen")
 """Functions of `os` that start a process begin with these words."""
 
-PROTOCOL_LIBRARIES = {PACKAGE, "pydantic", "pydantic_core"} | set(sys.stdlib_module_names)
+PROTOCOL_LIBRARIES = {PACKAGE, "msgspec", "pydantic", "pydantic_core", *sys.stdlib_module_names}
 KERNEL_HAS_NO = {
     *("asyncio", "http", "os", "select", "shutil", "signal", "socket", "sqlite3", "tempfile"),
     *("httpx", "requests"),
@@ -497,9 +497,9 @@ def _uses_of_os(module: Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
 
 
-def test_the_protocol_needs_nothing_but_pydantic() -> None:
+def test_protocol_needs_only_pydantic_and_msgspec() -> None:
     _check(
-        f"{module.name}.py:{line} imports {name}; protocol/ is stdlib and pydantic, "
+        f"{module.name}.py:{line} imports {name}; protocol/ is stdlib, pydantic and msgspec, "
         "move what needs more to a higher ring"
         for module in _modules()
         if module.folder == "protocol"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 PLACE = re.compile(r"127\.0\.0\.1:[0-9]{1,5}")
 """A service of this machine, as `services` and the setting `hosts` name it."""
@@ -33,8 +34,7 @@ _HOLDING_IPV4 = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
 """Addresses whose last 32 bits are one of IPv4; see RFC 6052 and RFC 4291."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Where a program connects to."""
 
     name: str

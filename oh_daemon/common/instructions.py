@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MAX_CHARS = 32 << 10
 INSTRUCTIONS_TAG = "agent_instructions"
@@ -21,8 +22,7 @@ _INSTRUCTIONS = re.compile(
 """The tag where a model may take it for a tag: first in a line, however blank or broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFile:
+class ContextFile(Struct, frozen=True):
     """Instructions of the project, or of a `skill`; the model can view them under `name`."""
 
     name: str

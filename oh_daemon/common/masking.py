@@ -10,9 +10,10 @@ import re
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from json import dumps
 from urllib.parse import quote, quote_plus
+
+from msgspec import Struct
 
 from oh_daemon.protocol.errors import ToolError
 
@@ -294,8 +295,7 @@ SecretSource = str | Callable[[], str]
 """A value, or a function that returns it when a command needs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExposedSecrets:
+class ExposedSecrets(Struct, frozen=True):
     """The secrets that commands may get. Thread-safe."""
 
     masker: Masker

@@ -5,12 +5,12 @@ It is kept beside the log, not in it: a log has each text once, with the end of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class PartialText:
+
+class PartialText(Struct, frozen=True):
     """What an item had streamed when its daemon ended."""
 
     text: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
@@ -34,8 +35,7 @@ Found = tuple[Key, m.ContextItem]
 """A sort key (the lower, the better) and its item."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     params: m.ContextSearchParams
     query: Query
     folders: Sequence[Path]

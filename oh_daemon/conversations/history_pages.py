@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
@@ -43,8 +43,7 @@ def _last_plan(items: Sequence[plain.Item]) -> plain.PlanItem | None:
 ReadRange = Callable[[int, int], list[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class EventPage:
+class EventPage(Struct, frozen=True):
     """Events that follow each other, but for those of other types than were asked for."""
 
     events: list[Json]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import new_id
@@ -26,8 +27,7 @@ def new_conversation_id(request_id: str | None) -> str:
     return uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
 
 
-@dataclass(frozen=True, slots=True)
-class Repeatable:
+class Repeatable(Struct, frozen=True):
     """A request that may be a repetition."""
 
     method: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.conversations.sandboxes import SharedSandbox
 from oh_daemon.conversations.services import AgentConfig, ConversationContext
@@ -28,8 +30,7 @@ _NO_VIEW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationFiles:
+class ConversationFiles(Struct, frozen=True):
     """The documents of one conversation."""
 
     disk: Documents

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.services import ConversationContext
@@ -35,8 +36,7 @@ _NO_COMMIT, _NO_REPOSITORY = 1, b"not a git repository"
 _NEW = (*SAFE_GIT, "ls-files", "--others", "--exclude-standard")
 
 
-@dataclass(frozen=True, slots=True)
-class Mentions:
+class Mentions(Struct, frozen=True):
     """Fills in what messages mention of these folders."""
 
     context: ConversationContext

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversation_runtime import (
@@ -60,8 +62,7 @@ _USER = """\
 ?!attended nobody is here to answer or to allow anything: decide, and say what you decided"""
 
 
-@dataclass(frozen=True, slots=True)
-class LogWithState:
+class LogWithState(Struct, frozen=True):
     """The log of a conversation and the state that it folds to."""
 
     log: EventLog
@@ -329,8 +330,7 @@ class OpenConversation:
         self.conversation.journal.abandon_waiters(InvalidStateError(message))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenConversations:
+class OpenConversations(Struct, frozen=True):
     """What is at work or followed in this process, by id; guarded by the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)

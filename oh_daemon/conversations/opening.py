@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.conversations.services import AgentConfig, ConversationContext

@@ -6,9 +6,10 @@ Before the policy decides, an action passes gates: trust in the folders, saved b
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from oh_daemon.conversations.host_policy import service_gates
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy

@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.isolation.isolated_overlay import IsolatedOverlay
 from oh_daemon.features.network.command_network import OverlayNetwork
@@ -23,8 +25,7 @@ from oh_daemon.system.spawner import Spawner, start_errors
 from oh_daemon.workspace.paths import real_path
 
 
-@dataclass(slots=True)
-class SharedSandbox:
+class SharedSandbox(Struct):
     """The overlay of a conversation and of its sub-agents, and the network in it."""
 
     overlay: SharedOverlay

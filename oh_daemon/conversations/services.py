@@ -11,10 +11,12 @@ import logging
 import os
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.masking import Masker, SecretSource
 from oh_daemon.conversations.sandboxes import Sandboxes
@@ -61,8 +63,7 @@ class SystemClock:
         return time.monotonic()
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonServices:
+class DaemonServices(Struct, frozen=True):
     """Services of a process, the same for all its conversations."""
 
     spawner: Spawner
@@ -120,8 +121,7 @@ class UserDecisions(Protocol):
     def spend(self, amount_usd: float) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class UserContext:
+class UserContext(Struct, frozen=True):
     """Choices of the user: their files, completed by what their client sends."""
 
     settings: FolderSettings
@@ -178,8 +178,7 @@ class ClientConnection:
         return False
 
 
-@dataclass(slots=True)
-class ConversationContext:
+class ConversationContext(Struct):
     """The three records of a conversation and its sub-agents.
 
     When another sender's message begins a turn, `oh-daemon serve` replaces `user` as a whole, and
@@ -192,8 +191,7 @@ class ConversationContext:
     client: ClientConnection
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True):
     """What a conversation's agent is made of, beyond its log."""
 
     instructions: str = ""
@@ -215,8 +213,7 @@ class AgentConfig:
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedSettings:
+class TrustedSettings(Struct, frozen=True):
     """Settings of the user and of trusted projects."""
 
     sources: SettingsSources
@@ -228,8 +225,7 @@ class TrustedSettings:
         return replace(settings, problems=(*settings.problems, problem)) if problem else settings
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSandbox:
+class MachineSandbox(Struct, frozen=True):
     """The sandbox that settings choose among the levels that passed the self-test."""
 
     test: SelfTest

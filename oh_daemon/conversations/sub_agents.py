@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
@@ -84,8 +86,7 @@ def equip(
     return replace(config, more_tools=(DelegateTool(own.agents, own.run), *config.more_tools))
 
 
-@dataclass(frozen=True, slots=True)
-class SubAgents:
+class SubAgents(Struct, frozen=True):
     """The sub-agents of one conversation."""
 
     conversations: Conversations
@@ -201,8 +202,7 @@ def _mode_of(agent: NamedAgent) -> str | None:
     return "plan" if agent.only_reads else None
 
 
-@dataclass(slots=True)
-class _Child:
+class _Child(Struct):
     """A task, its item in the parent's log, and its conversation."""
 
     position: int

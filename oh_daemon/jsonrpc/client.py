@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar, cast
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.jsonrpc.framing import encode
@@ -31,8 +32,7 @@ _KINDS = {
 Family = TypeVar("Family", bound=e.DaemonError)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientAnswer:
+class ClientAnswer(Struct, frozen=True):
     """What became of a request; `result` is valid only when `outcome` is "answered"."""
 
     outcome: Literal["answered", "refused", "deadline", "gone"]

@@ -12,9 +12,10 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeGuard, cast
+
+from msgspec import Struct, field
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.jsonrpc.client import Client
@@ -41,8 +42,7 @@ _MAX_FIELD_ERRORS = 20
 Json = dict[str, Any]
 
 
-@dataclass(eq=False)
-class RequestContext:
+class RequestContext(Struct, eq=False):
     """One request being handled."""
 
     id: RequestId
@@ -82,8 +82,7 @@ Method = Callable[[Json, RequestContext], Any]
 Notification = Callable[[Json], None]
 
 
-@dataclass(eq=False)
-class Dispatcher:
+class Dispatcher(Struct, eq=False):
     """`dispatch` belongs to the main loop; answers may come from any thread."""
 
     outbox: Outbox

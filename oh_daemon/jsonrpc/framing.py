@@ -10,10 +10,10 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import orjson
+from msgspec import Struct
 
 from oh_daemon.common.plain_text import well_formed
 from oh_daemon.jsonrpc.reading import object_in
@@ -41,22 +41,19 @@ class FramingLost(Exception):  # noqa: N818 - a fact about the stream; it ends t
     """It is no longer possible to tell where the next message starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A body that is JSON, of whatever shape."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Struct, frozen=True):
     """A frame whose header or body cannot be read; answered with -32700."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TooLarge:
+class TooLarge(Struct, frozen=True):
     """A body that was skipped. `head` is its beginning, `id` its id if that stands in `head`."""
 
     size_bytes: int

@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from queue import SimpleQueue
+
+from msgspec import Struct, field
 
 from oh_daemon.jsonrpc.dispatch import Dispatcher, Method, Notification
 from oh_daemon.jsonrpc.framing import Frame, FramingLost, TooLarge
@@ -30,8 +31,7 @@ _IMPORT_S = 60.0
 _MAX_WAITING_FRAMES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The end of the main loop."""
 
     reason: str
@@ -40,8 +40,7 @@ class Stop:
     """Whether requests that wait are served first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """Serves the client after `initialize`. All but `mask` is called on the main thread only."""
 
     methods: Mapping[str, Method]

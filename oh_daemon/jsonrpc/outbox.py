@@ -15,9 +15,10 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from oh_daemon.jsonrpc.framing import Framing, RequestId, encode, unrecorded
 
@@ -44,8 +45,7 @@ class DeltaStream(NamedTuple):
     channel: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notifications:
+class Notifications(Struct, frozen=True):
     """What a front calls the notifications that are made here, and what it puts into them."""
 
     cancel: str
@@ -63,8 +63,7 @@ class Notifications:
     """Those that a client can ask for again or do without: a stalled one is not sent them."""
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     """Text of one stream that waits to be sent together."""
 
     offset: int

@@ -10,13 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeGuard
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+
+class _Step(Struct, frozen=True):
     act: Callable[[BaseException | None], Any]
     """Gets what the last work raised, if it failed."""
     is_work: bool

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
@@ -44,8 +46,7 @@ MAX_PARALLEL = 4
 _SKIPPED = "Skipped: an earlier call of the same answer ended the turn."
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(Struct, frozen=True):
     """An action that may start now."""
 
     item: plain.ToolItem
@@ -54,8 +55,7 @@ class _Ready:
     intent: Intent
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Struct):
     """What this run knows beyond the state: the actions on threads, and how the turn ends."""
 
     running_footprints: dict[str, Footprint] = field(default_factory=dict[str, Footprint])

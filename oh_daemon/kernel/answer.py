@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.plain_text import display_escaped
@@ -39,8 +41,7 @@ _CUT = "The answer was cut off at the output limit, so this call did not run. Se
 _MAX_PATH_CHARS = 200
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(Struct):
     """An item that still streams, and its text so far."""
 
     text: TextStream

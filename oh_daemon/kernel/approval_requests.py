@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from oh_daemon.common.hosts import Host
 from oh_daemon.common.plain_text import clip_line, display_escaped, unknown_text
@@ -36,8 +37,7 @@ _MAX_ROWS = 10
 _MAX_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What rules or earlier answers say; `covers_high` says that it holds for high risk too."""
 
     effect: Effect

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeGuard
+
+from msgspec import Struct, field
 
 from oh_daemon.common.instructions import escape_instructions, is_instructions
 from oh_daemon.common.plain_text import clip_line, ends, unknown_text, within_tag
@@ -39,8 +40,7 @@ _DOCUMENT_CHARS = 40_000
 _FILES = frozenset({"image", "document"})
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryCut:
+class HistoryCut(Struct, frozen=True):
     """What a condensation keeps: items from `start` on, and at most two earlier user messages."""
 
     start: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.ports import Json
@@ -13,8 +14,7 @@ from oh_daemon.protocol.base import Position
 from oh_daemon.protocol.language_servers import Diagnostic
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDocument:
+class OpenDocument(Struct, frozen=True):
     """A document as the editor shows it: `text` exactly as synced, without a BOM."""
 
     path: Path
@@ -24,8 +24,7 @@ class OpenDocument:
     """A hash of the unsaved texts that other clients show of the file, if any differs from this."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextEdit:
+class TextEdit(Struct, frozen=True):
     """Replace `start:end` (offsets in code points of one document's text) with `text`."""
 
     start: int
@@ -33,8 +32,7 @@ class TextEdit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EditOutcome:
+class EditOutcome(Struct, frozen=True):
     """What the editor says it did. Believe the document's hash, not `is_applied`."""
 
     is_applied: bool
@@ -144,8 +142,7 @@ class Offsets(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerReport(Struct, frozen=True):
     """Diagnostics of the language servers, by URI."""
 
     items: Sequence[tuple[str, Sequence[Diagnostic]]]

@@ -8,8 +8,9 @@ Features implement these Protocols and the kernel imports no feature. The other 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.instructions import ContextFile
@@ -38,8 +39,7 @@ class Toolbox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """The action must not run; `text` is its observation."""
 
     text: str
@@ -61,8 +61,7 @@ class ActionApproval(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """A condition to settle before an action, for instance trust in the folder.
 
     Rejecting a required gate rejects the action; after rejecting any other, the action runs.
@@ -136,8 +135,7 @@ class Condenser(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(Struct, frozen=True):
     """A circle in which the agent goes."""
 
     pattern: e.StuckPattern

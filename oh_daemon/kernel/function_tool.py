@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol.approvals import ToolSubject
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTool:
+class FunctionTool(Struct, frozen=True):
     """`call` gets the arguments as keyword arguments, on the thread that runs the action.
 
     A single action runs on the conversation's thread, actions that run in parallel on their own.

@@ -10,9 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, Unpack
+
+from msgspec import Struct, field
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.hosts import Host
@@ -32,8 +33,7 @@ Json = dict[str, Any]
 # Model
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A tool call as the model wrote it; `arguments` is raw text and may be invalid JSON."""
 
     id: str
@@ -41,8 +41,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One call. `messages` and `tools` have the form of OpenAI's chat completions."""
 
     messages: Sequence[Json]
@@ -56,16 +55,14 @@ class ModelRequest:
     """The same object in each request of a list that grows: messages in it are prepared once."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDelta:
+class ModelDelta(Struct, frozen=True):
     """A piece of an answer under way."""
 
     channel: Literal["text", "reasoning"]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelAnswer(Struct, frozen=True):
     """A whole answer. Without a `finish_reason` the stream broke off, and no call in it may run."""
 
     text: str = ""
@@ -83,8 +80,7 @@ class ModelAnswer:
     """What the user should know of this answer, once per conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Another attempt is coming: `attempt` of `max_attempts` starts after `delay_s` seconds."""
 
     attempt: int
@@ -95,8 +91,7 @@ class Retry:
     """Set when the next attempt uses another model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """Callbacks from a call under way, on any thread, and the token that cancels it."""
 
     cancel: CancelToken
@@ -120,8 +115,7 @@ CaveatCode = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Caveat:
+class Caveat(Struct, frozen=True):
     """What the user should know before it matters; `code` and `about` tell one from another."""
 
     code: CaveatCode
@@ -130,8 +124,7 @@ class Caveat:
     about: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What is known of a model before it is called."""
 
     context_window: int | None = None
@@ -202,8 +195,7 @@ def digest_of(subject: Subject, material: Iterable[str] = ()) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """What the model and the clients are told about a tool, in MCP's shape."""
 
     name: str
@@ -229,8 +221,7 @@ class ToolSpec:
         return (self.name,) if self.counts_as is None else (self.name, self.counts_as)
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """The files that a call touches; `Intent.risk` decides whether the user is asked about it.
 
     Two calls conflict, and run one after the other, when one writes and their paths may overlap.
@@ -266,16 +257,14 @@ class Footprint:
         return bool(self.paths & other_footprint.paths)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question of the agent to the user; the choices are only suggestions."""
 
     prompt: str
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What a valid call is about to do, decided before it runs and shown for approval."""
 
     title: str
@@ -332,8 +321,7 @@ class Intent:
         return self.subject.args if isinstance(self.subject, ToolSubject) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The outcome in MCP's shape. `item_fields` replace fields of the item."""
 
     content: tuple[Json, ...] = ()
@@ -361,8 +349,7 @@ def is_for_people(block: Mapping[str, Any]) -> bool:
     return block.get("annotations") != {"audience": ["assistant"]}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """What a running call may use. `on_output` takes live output for the client on any thread."""
 
     conversation_id: str

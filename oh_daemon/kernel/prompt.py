@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from oh_daemon.common.instructions import ContextFile, render_context_file
 from oh_daemon.kernel.ports import ToolSpec

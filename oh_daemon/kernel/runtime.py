@@ -6,8 +6,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.extension_points import (
@@ -71,8 +72,7 @@ class Slots:
         return self._free > 0 and self._waiters[0] is ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """The parts of one conversation's agent; `kernel.extension_points` says what each does."""
 
     model_for: Callable[[str], Model]

@@ -12,7 +12,8 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.plain_text import clip_line, first_line

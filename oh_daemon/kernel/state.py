@@ -6,8 +6,9 @@ What it holds of records are the plain dicts that orjson returned; `protocol.pla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
+
+from msgspec import Struct, field
 
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol import plain
@@ -39,8 +40,7 @@ class Review(TypedDict):
     """Whether a command changed it since it was decided."""
 
 
-@dataclass(slots=True)
-class OpenTurn:
+class OpenTurn(Struct):
     """The turn under way."""
 
     id: str
@@ -58,8 +58,7 @@ class OpenTurn:
         return self.cause == "apply" and not self.n_steps
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionMade:
+class DecisionMade(Struct, frozen=True):
     """What holds for an action; the user's `answer` to `approval`, unless a rule decided."""
 
     effect: Literal["allow", "reject"]
@@ -72,8 +71,7 @@ def _no_agent() -> plain.AgentInfo:
     return {"model": "", "label": "", "systemPrompt": "", "tools": []}
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """A conversation's state. Only `apply` changes it; readers hold the conversation's lock."""
 
     conversation_id: str

@@ -13,9 +13,11 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.instructions import ContextFile, instructions_part, is_instructions
 from oh_daemon.common.masking import Masker
@@ -47,8 +49,7 @@ _BESIDE = {"edit": ("apply_patch", "Change files with apply_patch.")}
 """What to say of a wrong call of a tool beside another that does a part of its work."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCall:
+class ParsedCall(Struct, frozen=True):
     """A tool call, checked. With an `error` (text for the model) it must not run."""
 
     call: ToolCall

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
+
+from msgspec import Struct
 
 from oh_daemon.kernel.journal import History, Journal, new_id
 from oh_daemon.kernel.notices import EMPTY_ANSWER, WRITTEN_CALL, code_of
@@ -156,8 +157,7 @@ def _paused_turn(turn: OpenTurn) -> plain.Turn:
 MAX_NUDGES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOutcome:
+class TurnOutcome(Struct, frozen=True):
     """How a turn ends, and the conversation's status after it."""
 
     stop_reason: StopReason

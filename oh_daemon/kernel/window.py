@@ -5,7 +5,7 @@ Sizes are characters, as `context.size_of` counts them; estimates are tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from oh_daemon.kernel.ports import Model
 from oh_daemon.protocol.errors import ContextWindowExceededError
@@ -22,8 +22,7 @@ _MOST_OFF = 4
 """A provider's count that is off our own estimate by more than this factor counts as this much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """Size of a request: `n_fixed` counts the system prompt and the tools, `messages` the rest."""
 
     n_fixed: int

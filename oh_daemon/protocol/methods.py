@@ -7,9 +7,10 @@ loaded at first use, so that `initialize` is answered without importing pydantic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from oh_daemon.protocol.base import Contract
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 PROTOCOL_MAJOR, PROTOCOL_MINOR = 1, 0
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """One method; without a `result`, a notification."""
 
     name: str

@@ -6,8 +6,9 @@ Whoever shows a problem makes the text for it with `render_problem`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Source = Literal["client", "command line", "environment", "project", "user", "default"]
 ProblemCode = Literal[
@@ -31,8 +32,7 @@ ProblemCode = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong in a source; `details` are what its text names besides."""
 
     code: ProblemCode

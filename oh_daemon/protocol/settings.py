@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -168,8 +168,7 @@ STRICTER: dict[str, dict[str, frozenset[str]]] = {
 be the looser one, as what `auto` reaches depends on the machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """The values of one source, by their wire names."""
 
     source: Source
@@ -181,8 +180,7 @@ class Layer:
         return [each for each in self.values.items() if not is_extension(each[0])]
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The effective settings, the source of each, and the problems found in the sources."""
 
     settings: Settings

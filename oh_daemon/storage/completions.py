@@ -12,6 +12,8 @@ import re
 from itertools import count
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
 from oh_daemon.common.cancel import Cancelled
@@ -63,8 +65,12 @@ class Completions:
 
 def render_completion(value: Json) -> str:
     """Return requests and answers as they are kept, but not masked: images without their data."""
-    plain = to_jsonable_python(value, exclude_none=True, fallback=str)
+    plain = to_jsonable_python(value, exclude_none=True, fallback=_fields)
     return _LONG_DATA.sub(r"\1…", json.dumps(plain, ensure_ascii=False, indent=1))
+
+
+def _fields(value: object) -> object:
+    return asdict(value) if isinstance(value, Struct) else str(value)
 
 
 def read_requests(folder: Path) -> list[tuple[str, Json]]:

@@ -14,11 +14,11 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from oh_daemon.protocol import errors, plain
 from oh_daemon.protocol.log_version import LOG_VERSION
@@ -208,8 +208,7 @@ class LogFile(LogTail):
             self._fd = -1
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedLog:
+class OpenedLog(Struct, frozen=True):
     """A log ready to be appended to, and what it holds."""
 
     log: LogFile

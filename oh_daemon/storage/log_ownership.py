@@ -10,10 +10,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.ports import Json
@@ -26,8 +26,7 @@ from oh_daemon.storage.log_scan import LOG_NAME
 from oh_daemon.system.private_files import PrivateValues
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLogs:
+class OwnLogs(Struct, frozen=True):
     """The marks in `folder`. Without one (a program gives its conversations), all are own."""
 
     folder: Path | None = None

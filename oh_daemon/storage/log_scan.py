@@ -6,18 +6,17 @@ intact events are delivered. Locking and repair are left to `event_log`.
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 from array import array
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import orjson
+from msgspec import Struct, field
 
+from oh_daemon.common.collector import paused_collector
 from oh_daemon.protocol.errors import ReadOnlyError
 from oh_daemon.protocol.log_version import LOG_VERSION
 from oh_daemon.system.private_files import Json, parse_object, read_end, read_private
@@ -53,8 +52,7 @@ class Marker(TypedDict, total=False):
     damage: int
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """What was found in a log besides the content of its events."""
 
     seqs: array[int] = field(default_factory=lambda: array("Q"))
@@ -113,7 +111,7 @@ def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
     """
     scan = Scan()
     sieve = _Sieve(scan, on_record)
-    with _without_collector():
+    with paused_collector():
         for start, size, line in _lines(file):
             record = parse_line(line)
             if record is not None and record.get("v", 0) < LOG_VERSION:
@@ -134,18 +132,6 @@ def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
             scan.lacks_newline = line[-1] != _NEWLINE
         sieve.close()
     return scan
-
-
-@contextmanager
-def _without_collector() -> Generator[None]:
-    """Keep the garbage collector away: none of 100,000 new dicts is garbage."""
-    is_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            gc.enable()
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:

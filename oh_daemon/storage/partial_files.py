@@ -13,9 +13,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.common.partial_text import PartialText
 from oh_daemon.protocol.errors import ReadOnlyError
@@ -70,8 +71,7 @@ class PartialThread:
             return batch
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(Struct):
     """What an item streams: what waits to be written, and how far its file is."""
 
     pieces: deque[str] = field(default_factory=deque[str])

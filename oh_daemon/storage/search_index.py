@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from zlib import crc32
 
 import orjson
+from msgspec import Struct
 
 from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.storage.log_scan import LOG_NAME, parse_line
@@ -44,8 +44,7 @@ _MAX_LINE_CHARS = 160
 _CHARS_BEFORE = 40
 
 
-@dataclass(slots=True)
-class IndexEntry:
+class IndexEntry(Struct):
     """What a process remembers of a log until that changes."""
 
     stamp: tuple[int, ...]

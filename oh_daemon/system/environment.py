@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
@@ -48,8 +49,7 @@ SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null
 """Git that starts nothing which a hostile repository names."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandVariables:
+class CommandVariables(Struct, frozen=True):
     """The variables of commands as far as they are known; `clean_env` still removes secrets."""
 
     values: Mapping[str, str]

@@ -12,8 +12,9 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.common.plain_text import well_formed
 from oh_daemon.protocol.checkpoints import StashEntry
@@ -100,8 +101,7 @@ def refusal_of(spawner: Spawner, folder: Path) -> str | None:
     return f"git refuses the repository of {str(folder)!r}: {message.strip().partition(_LF)[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """Where git keeps its files, and the files that it keeps."""
 
     git_dir: Path
@@ -116,8 +116,7 @@ def init(host: Spawner, work_tree: Path) -> None:
         raise ToolError(f"git init: {answer.stderr.decode('utf-8', 'replace').strip()}")
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Struct, frozen=True):
     """git for one repository. Raises `ToolError`."""
 
     spawner: Spawner
@@ -252,8 +251,7 @@ def stash_of(git: Git) -> tuple[StashEntry, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChange:
+class IndexChange(Struct, frozen=True):
     """The rows of paths that differ."""
 
     before: Rows

@@ -11,10 +11,11 @@ import select
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from oh_daemon.system import reaper
 
@@ -29,8 +30,7 @@ class _Mount(NamedTuple):
     kind: str
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """The mounts of one process, read again only when poll(2) says that they have changed.
 
     This is asked at each command and by each `daemon/status`. While a hundred conversations work,
@@ -135,8 +135,7 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
     return _below(folder, paths)
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayProcess:
+class OverlayProcess(Struct, frozen=True):
     """An open folder as a running sandbox has it."""
 
     pid: int

@@ -23,10 +23,11 @@ import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.protocol.errors import ToolError
@@ -49,8 +50,7 @@ _WAYS_OUT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """A program that ran to its end."""
 
     exit_code: int
@@ -58,8 +58,7 @@ class Completed:
     stderr: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A started program, leader of its own session. Safe from any thread."""
 
     pid: int
@@ -110,8 +109,7 @@ FIRST_FD = 3
 """The descriptor after the standard streams."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enclosure:
+class Enclosure(Struct, frozen=True):
     """Where a reaper runs that does not run beside the daemon: in namespaces of its own."""
 
     host: Spawner
@@ -486,8 +484,7 @@ def written_to(file: int) -> bytes:
     return os.pread(file, os.lseek(file, 0, os.SEEK_CUR), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Spawners:
+class Spawners(Struct, frozen=True):
     """Start the programs of one conversation."""
 
     host: Spawner

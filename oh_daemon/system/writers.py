@@ -15,8 +15,9 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.system.proc import descriptors, is_for_writing, open_flags
 
@@ -26,8 +27,7 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """A process that has a file open for writing, such as `Writer("node", 4242, True)`."""
 
     name: str

@@ -6,8 +6,9 @@ protects all of them. A file that is read as a rule has a row here; so has no ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 _CLAUDE = "code.claude.com/docs/en/memory"
 _CODEX = "developers.openai.com/codex/guides/agents-md"
@@ -17,8 +18,7 @@ _CLINE = "docs.cline.bot/features/cline-rules"
 _COPILOT = "docs.github.com/en/copilot/how-tos/configure-custom-instructions"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """A file with rules, by its path in each folder, as in ".claude/CLAUDE.md"."""
 
     path: str
@@ -56,8 +56,7 @@ USER_RULE_FILES = (
 """Read in the user's home folder, for all projects."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFolder:
+class RuleFolder(Struct, frozen=True):
     """A folder at the top of an open one with a file for each rule, which says when it holds."""
 
     path: str

@@ -6,9 +6,10 @@ Texts are compared by fingerprint, a hash of the text with LF line ends. C is wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.kernel.editor_ports import OpenDocument, TextEdit
 from oh_daemon.protocol.items import FileChange, FileForm
@@ -63,8 +64,7 @@ _NOTES_IN_OVERLAY: dict[Doubt, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What the agent saw last, and what the editor and the disk held then, as fingerprints."""
 
     text: str
@@ -78,8 +78,7 @@ class Seen:
     """What other editors held; see `OpenDocument.rival`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextSource:
+class TextSource(Struct, frozen=True):
     """Where the text that counts is, and what its reader must know."""
 
     source: Source
@@ -93,8 +92,7 @@ class TextSource:
         return notes[self.doubt] if self.doubt else None
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveDocument:
+class EffectiveDocument(Struct, frozen=True):
     """What the editor and the disk hold, and which of the two counts."""
 
     path: Path
@@ -127,8 +125,7 @@ class EffectiveDocument:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedEdit:
+class PlannedEdit(Struct, frozen=True):
     """What an edit would do now; nothing has changed yet."""
 
     state: EffectiveDocument
@@ -146,16 +143,14 @@ class PlannedEdit:
     """Whether what the user has typed is saved along with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextWithNote:
+class TextWithNote(Struct, frozen=True):
     """A text as the agent sees it, with its own line ends."""
 
     text: str
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class EditDone:
+class EditDone(Struct, frozen=True):
     """What an edit did."""
 
     change: FileChange

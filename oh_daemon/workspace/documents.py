@@ -7,10 +7,11 @@ Invariant: one writer per edit, and an open document with unsaved text is never 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.editor_ports import Editor, OpenDocument, TextEdit

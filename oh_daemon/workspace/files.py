@@ -17,10 +17,12 @@ import secrets
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.editor_ports import Editor
@@ -76,8 +78,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Struct, frozen=True):
     """A text file: `text` has no byte order mark, and the line ends of the file."""
 
     text: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.branches import ReviewParams
@@ -68,8 +69,7 @@ def _both(origin: str, some: Sequence[TextEdit], other_edits: Sequence[TextEdit]
     return apply_edits(origin, sorted([*some, *other_edits], key=lambda edit: edit.start))
 
 
-@dataclass(frozen=True)
-class Rewrite:
+class Rewrite(Struct, frozen=True, dict=True):
     """Turn the text `before` into `after`, keeping what others changed since; LF line ends."""
 
     before: str
@@ -89,8 +89,7 @@ class Rewrite:
         return [*line_edits(plain, target)]
 
 
-@dataclass(frozen=True, slots=True)
-class PartialChange:
+class PartialChange(Struct, frozen=True):
     """Only these hunks of a change; the user left out the others."""
 
     change: Replace | Insert | Hunks | Rewrite

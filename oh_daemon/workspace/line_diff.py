@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from io import StringIO
 from itertools import accumulate, pairwise, zip_longest
 from operator import ne
+
+from msgspec import Struct
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.items import Hunk
@@ -33,8 +34,7 @@ Block = tuple[int, int, int, int]
 """Lines that differ: from, to in the old text; from, to in the new one."""
 
 
-@dataclass(frozen=True)
-class TextDiff:
+class TextDiff(Struct, frozen=True, dict=True):
     """The difference between two texts as edits of whole lines, ascending and never adjacent."""
 
     before: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.errors import ToolError
@@ -24,8 +25,7 @@ _MAX_LINES_NAMED = 20
 _MOVE = re.compile(r"\*\*\* Move to: (.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class PatchHunk:
+class PatchHunk(Struct, frozen=True):
     """Replaces the lines `old` by `new`, below the lines that `headers` name."""
 
     headers: tuple[str, ...]
@@ -34,8 +34,7 @@ class PatchHunk:
     at_end: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Hunks:
+class Hunks(Struct, frozen=True):
     """Several hunks, applied all or none; each is found in the text as it is before any of them."""
 
     hunks: tuple[PatchHunk, ...]
@@ -77,8 +76,7 @@ class Hunks:
         return edits
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """What a patch asks of one file."""
 
     op: Literal["Add", "Update", "Delete"]

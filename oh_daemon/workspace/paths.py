@@ -22,13 +22,14 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from glob import iglob
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
+
+from msgspec import Struct, field
 
 from oh_daemon.protocol.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
 from oh_daemon.protocol.items import Location
@@ -103,8 +104,7 @@ def in_bare_repository(folder: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramFinder:
+class ProgramFinder(Struct, frozen=True):
     """Finds the file that a program's name stands for, if it lies in the folders."""
 
     folders: Sequence[Path]
@@ -166,8 +166,7 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda match: match[0].encode().decode("unicode_escape"), text)
 
 
-@dataclass(frozen=True)
-class IsolatedFolders:
+class IsolatedFolders(Struct, frozen=True):
     """Where an isolated conversation has its folders. All names stay those of the open folders."""
 
     open_root: Callable[[Path], int]
@@ -176,14 +175,13 @@ class IsolatedFolders:
     """Returns the path under which the conversation's programs find what has this name."""
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(Struct, frozen=True, dict=True):
     """The folders open in the editor; relative paths start at the first."""
 
     folders: tuple[Path, ...]
     isolated: IsolatedFolders | None = None
     """Set if what they hold is not read from the disk but where the conversation keeps it."""
-    rule_files: set[Path] = field(default_factory=set[Path], compare=False)
+    rule_files: set[Path] = field(default_factory=set[Path])
     """Real paths of files that the agent follows, such as imports of CLAUDE.md: protected, too."""
 
     @cached_property

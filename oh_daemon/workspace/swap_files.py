@@ -14,8 +14,9 @@ import re
 import struct
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _VIM = re.compile(rb"vi|vim|view", re.IGNORECASE)
 """Matches the names of such processes: `nvim`, `vim.basic`, `gvim`, `vimdiff`, `MacVim`."""
@@ -27,8 +28,7 @@ _MODIFIED = 0x55
 _MAX_ENVIRON_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class UnsavedSwap:
+class UnsavedSwap(Struct, frozen=True):
     """The swap file of a modified buffer."""
 
     pid: int

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.protocol.errors import EditRejectedError, ToolError
@@ -27,8 +28,7 @@ _LINE_END = re.compile(r"(\r\n|\n)")
 _LAST_LINE_END = re.compile(r"(\r\n|\n)[^\n]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """Replaces `old`, which must be there exactly once, by `new`; with `every`, each `old`."""
 
     old: str
@@ -36,8 +36,7 @@ class Replacement:
     every: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Several replacements, made all or none; each is found in the text as it is before them."""
 
     replacements: tuple[Replacement, ...]
@@ -79,8 +78,7 @@ class Replace:
                 raise ToolError(f"{which}{exc}") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(Struct, frozen=True):
     """Put `text` after line `line`; 0 is before the first."""
 
     line: int
@@ -107,23 +105,20 @@ class Insert:
         return [TextEdit(offset, offset, new)]
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Create a file that does not exist; `form` is that of a file it restores."""
 
     text: str
     form: FileForm | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Remove a file that holds exactly this text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Undo:
+class Undo(Struct, frozen=True):
     """Take back the last edit that this conversation made to the file."""
 
 
@@ -207,8 +202,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
     return [TextEdit(start, start + len(old), new) for start in starts]
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedEdits:
+class LocatedEdits(Struct, frozen=True):
     """Minimal edits of a text with its own line ends, and the lines that they change."""
 
     edits: tuple[TextEdit, ...]

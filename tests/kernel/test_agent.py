@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import orjson
@@ -36,6 +35,7 @@ from fake_llm import (
     with_finish,
     with_usage,
 )
+from msgspec.structs import replace
 
 from oh_daemon.features.approval.judgement import NO_POLICY
 from oh_daemon.kernel.actions import MAX_PARALLEL
@@ -321,7 +321,7 @@ def test_what_a_tool_raises_is_an_observation(actual_error: Exception, words: st
     assert words in result_of(item)
 
 
-class Rewrite(FunctionTool):
+class Rewrite(FunctionTool, frozen=True):
     """A tool whose calls each report a change to the same file."""
 
     def plan(self, args: Json) -> Intent:
@@ -351,7 +351,7 @@ def test_the_files_of_a_turn_are_summed_from_their_first_state_to_their_last():
         assert [item["changes"][0]["patch"] for item in work.items("fileChange")] == ["+", "+"]
 
 
-class Patient(FunctionTool):
+class Patient(FunctionTool, frozen=True):
     """A tool that works until it is cancelled."""
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
@@ -405,7 +405,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
     assert [answer["by"] for answer in conversation.state.resolutions.values()] == ["changed"]
 
 
-class Unready(FunctionTool):
+class Unready(FunctionTool, frozen=True):
     """A tool whose plan always raises an error."""
 
     def plan(self, args: Json) -> Intent:
@@ -433,7 +433,7 @@ def test_calls_after_finish_are_skipped_and_cut_calls_never_run():
     assert names == []
 
 
-class Narrow(FunctionTool):
+class Narrow(FunctionTool, frozen=True):
     """A tool that touches one file only."""
 
     def plan(self, args: Json) -> Intent:

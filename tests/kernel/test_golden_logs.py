@@ -7,7 +7,6 @@ fields, an event, an item, a part and a subject that this release does not know.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 import orjson
 import pytest
 from fake_llm import malformed_reason
+from msgspec import Struct
+from msgspec.structs import asdict
 from places import TESTS
 
 from oh_daemon.kernel.context import ModelContext
@@ -42,13 +43,15 @@ def as_json(state: State) -> Json:
     """Return the whole state as JSON: sets become sorted lists, keys of two parts are joined."""
 
     def plain(value: Any) -> Any:
+        if isinstance(value, Struct):
+            return plain(asdict(value))
         if isinstance(value, dict):
             return {" ".join(k) if isinstance(k, tuple) else k: plain(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [plain(each) for each in value]
         return sorted(value) if isinstance(value, set) else value
 
-    return plain(dataclasses.asdict(state))
+    return plain(state)
 
 
 def test_it_folds_to_its_state(log: Path):

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 
 import pytest
 from core_world import (
@@ -20,6 +19,7 @@ from core_world import (
     tool,
 )
 from fake_llm import Json, call, calls, say
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookRun
@@ -62,7 +62,7 @@ def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
 
 
 def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
-    class Watchful(FunctionTool):
+    class Watchful(FunctionTool, frozen=True):
         """When it is planned again while `slow` runs, it first waits for that call to end."""
 
         def plan(self, args: Json) -> Intent:

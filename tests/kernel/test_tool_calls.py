@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import select
 import socket
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from core_world import tool
+from msgspec.structs import replace
 
 from oh_daemon.features.conversation_tools.tools import FinishTool, TodoTool
 from oh_daemon.features.edit.apply_patch import PATCH_SPEC

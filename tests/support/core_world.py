@@ -6,12 +6,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from fake_llm import FakeLLM, Script
 from model_calls import retrying
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker

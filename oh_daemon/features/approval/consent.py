@@ -8,7 +8,9 @@ the user is asked again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.approval.judgement import Judge, Policy
 from oh_daemon.features.approval.policy import Verdict, advice
@@ -39,8 +41,7 @@ from oh_daemon.protocol.approvals import Decision, InputRequest
 from oh_daemon.protocol.items import Risk
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
+class _Answers(Struct, frozen=True):
     """A snapshot of what was decided about one action: an answer may come at any time."""
 
     decisions: Mapping[str, DecisionMade]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.approval.policy import Verdict, decide
 from oh_daemon.features.approval.rules import ruling_of
@@ -30,8 +32,7 @@ from oh_daemon.protocol.rules_and_hooks import Rule
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What decides from outside: gates, rules, grants kept for a folder, a user to ask."""
 
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]]

@@ -6,8 +6,9 @@ Every verdict names its rule, so that the log can explain it. Nothing here waits
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.kernel.approval_requests import RISK_ORDER, Effect, Ruling, highest_risk, never_asks
 from oh_daemon.kernel.ports import Intent, ToolSpec
@@ -32,8 +33,7 @@ _BY_NAME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """`code` names the line of the policy that decided, and `rule` says it to people."""
 
     effect: Effect

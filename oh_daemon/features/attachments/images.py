@@ -12,8 +12,9 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.ports import EventLog, Model, Traits
@@ -46,8 +47,7 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 FilePart = ImagePart | DocumentPart
 
 
-@dataclass(slots=True)
-class _Upload:
+class _Upload(Struct):
     mime_type: str
     total: int
     pieces: list[bytes] = field(default_factory=list[bytes])

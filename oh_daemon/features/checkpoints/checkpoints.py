@@ -13,8 +13,9 @@ import os
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.kernel.conversation import Conversation
@@ -62,16 +63,14 @@ Saves = Mapping[Path, str]
 """The texts that the user has saved, by real path."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileBlob:
+class FileBlob(Struct, frozen=True):
     """A file as it was: its git mode and the id of its content."""
 
     mode: str
     oid: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(Struct, frozen=True):
     """A file that differs between two checkpoints; None means no file."""
 
     path: Path

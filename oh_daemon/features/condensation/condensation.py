@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.condensation.plan import (

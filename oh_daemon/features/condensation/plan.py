@@ -7,8 +7,10 @@ answer. The user's first and latest messages are always kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.kernel.context import (
@@ -36,8 +38,7 @@ _CAPS = (8_000, 2_000, 500, 120)
 """Limits of one result in the text to summarize, in characters; tried until all of it fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class CondensationPlan:
+class CondensationPlan(Struct, frozen=True):
     """A cut to make, and the items before it that a summary must cover."""
 
     history_cut: HistoryCut
@@ -121,8 +122,7 @@ def _fair_share(sizes: Sequence[int], room: int) -> int:
     return room // len(sorted_sizes) if sorted_sizes else max(sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     """A model answer with its results, or one message."""
 
     start: int

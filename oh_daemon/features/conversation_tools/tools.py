@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Literal, cast
+
+from msgspec.structs import replace
 
 from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.common.progress import PLAN_MARKS

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from oh_daemon.features.edit.file_changes import FileChanges, Move, Step, checked_text
 from oh_daemon.features.language.language import Watch, unwatched

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.language.language import Watch
 from oh_daemon.kernel.editor_ports import MAX_LABEL_CHARS
@@ -41,8 +43,7 @@ _HIDDEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """A file that gets another name; both steps of it, the new file and the deletion, have this."""
 
     old: str
@@ -51,8 +52,7 @@ class Move:
     """Before the move."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What becomes of one file."""
 
     path: Path

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.edit.file_changes import FileChanges, Step

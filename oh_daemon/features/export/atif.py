@@ -7,10 +7,10 @@ An agent's step is one answer of the model with the results of its calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from oh_daemon.features.export import transcript
 from oh_daemon.kernel.ports import Json
@@ -52,8 +52,7 @@ def render_trajectory(state: State, records: Sequence[plain.Record]) -> str:
     return orjson.dumps(trajectory, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-@dataclass(slots=True)
-class _Steps:
+class _Steps(Struct):
     """The steps of some records."""
 
     all: list[Json] = field(default_factory=list[Json])

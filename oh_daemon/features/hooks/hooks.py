@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.plain_text import well_formed_data
@@ -54,8 +56,7 @@ _CLAUDE_FIELDS = {
 _CLAUDE_MODES = {"plan": "plan", "autoEdit": "acceptEdits", "full": "bypassPermissions"}
 
 
-@dataclass(frozen=True, slots=True)
-class HookRun:
+class HookRun(Struct, frozen=True):
     """How one hook ended; `exit_code` is None if it took too long or could not be started."""
 
     command: str
@@ -64,8 +65,7 @@ class HookRun:
     stderr: str
 
 
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
+class HookOutcome(Struct, frozen=True):
     """The combined answer of an event's hooks: the strictest decision, and all that they add."""
 
     decision: Decision = ""
@@ -96,8 +96,7 @@ RunHooks = Callable[[Sequence[Hook], str, CancelToken], Sequence[HookRun]]
 """Runs hooks in parallel, each with the text on its stdin. Raises `Cancelled`."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookRunner:
+class HookRunner(Struct, frozen=True):
     """The hooks of one journal, how they are run, and what each of them is told."""
 
     table: Callable[[], HookTable]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.hooks.hooks import Hook, HookRun
@@ -25,8 +26,7 @@ _MAX_BYTES = 64 << 10
 """How much is read of what a hook writes to stdout, and to stderr."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookProcesses:
+class HookProcesses(Struct, frozen=True):
     """The hooks of one folder. Secrets are removed from `variables` before a hook sees them."""
 
     spawner: Spawner
@@ -62,8 +62,7 @@ class HookProcesses:
         return _Running(command, process, out, err)
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(Struct, frozen=True):
     command: str
     process: Process
     out: int

@@ -11,8 +11,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.instructions import ContextFile, cap_text
@@ -204,8 +205,7 @@ class ContextFiles(Feature):
             raise ToolError("it is not a text file") from exc
 
 
-@dataclass(slots=True)
-class _Texts:
+class _Texts(Struct):
     """The texts that are given at once."""
 
     names: set[str]

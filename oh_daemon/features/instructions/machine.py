@@ -11,8 +11,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Feature
@@ -33,8 +34,7 @@ _REFTABLE = ".invalid"
 """What HEAD names where git keeps the branch in a table of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryHead:
+class RepositoryHead(Struct, frozen=True):
     """Where a repository is: on a `branch`, or on none."""
 
     branch: str

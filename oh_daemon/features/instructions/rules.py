@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.common.front_matter import parse_front_matter
 from oh_daemon.protocol.errors import ToolError
@@ -49,8 +50,7 @@ def names_a_file(path: str) -> bool:
     return path.startswith(("~/", "./", "../", "/")) or bool(re.search(r"\w\.\w{1,8}$", path))
 
 
-@dataclass(frozen=True, slots=True)
-class ScopedRule:
+class ScopedRule(Struct, frozen=True):
     """A rule of a folder with one file for each: its text, and when it holds."""
 
     text: str

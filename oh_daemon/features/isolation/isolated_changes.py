@@ -6,10 +6,12 @@ They are applied as those of commands. The agent then sees the files as they are
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles, PendingFiles
@@ -48,8 +50,7 @@ _APPLIED = "The user applied your changes: the workspace has them now. Applied: 
 _DISCARDED = "The user discarded your changes; these are as on the disk again: {}."
 
 
-@dataclass(frozen=True)
-class _WaitingFile:
+class _WaitingFile(Struct, frozen=True, dict=True):
     """What waits at one path."""
 
     path: Path
@@ -71,8 +72,7 @@ class _WaitingFile:
         return apply_edits(self.base, [edit for hunk, edit in self.hunks.items() if hunk in hunks])
 
 
-@dataclass(frozen=True, slots=True)
-class IsolatedChanges:
+class IsolatedChanges(Struct, frozen=True):
     """Blocks. Safe from any thread while no turn is under way."""
 
     isolated_files: IsolatedFiles

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from oh_daemon.features.pending_changes.git_plan import GitPlan
 from oh_daemon.kernel.ports import Json
@@ -20,8 +21,7 @@ Value = TypeVar("Value")
 CHANGES_APART = "it changes only what the isolated conversation keeps apart"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingFiles:
+class PendingFiles(Struct, frozen=True):
     """What differs from what the conversation began with, by real path."""
 
     changes: Mapping[Path, FileChange] = field(default_factory=dict[Path, FileChange])

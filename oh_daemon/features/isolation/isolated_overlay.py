@@ -9,9 +9,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from oh_daemon.features.isolation.isolated_files import IsolationState, PendingFiles
 from oh_daemon.features.pending_changes.changed_files import (
@@ -38,8 +40,7 @@ _NOTES = "began.json"
 _RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
+class _Base(Struct, frozen=True):
     """What the disk had under a name before the conversation changed that."""
 
     kind: Literal["file", "link", "folder", "other", "unknown"] | None
@@ -48,8 +49,7 @@ class _Base:
     size: int = 0
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """What is kept beside the layers, by real path."""
 
     since_ns: int = 0
@@ -245,7 +245,7 @@ class IsolatedOverlay:
 
     def _keep_notes(self) -> None:
         if self._record is not None:
-            self._notes.store(asdict(self._record))
+            self._notes.store(to_builtins(self._record))
 
 
 def _with_line_ends(old: str, text: str) -> str:

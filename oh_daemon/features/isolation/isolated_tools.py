@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.isolation.isolated_files import CHANGES_APART, IsolatedFiles
 from oh_daemon.features.language.language import Watch
@@ -18,8 +20,7 @@ from oh_daemon.protocol.errors import ToolError
 from oh_daemon.workspace.documents import Documents
 
 
-@dataclass(frozen=True, slots=True)
-class IsolatedCommandChanges:
+class IsolatedCommandChanges(Struct, frozen=True):
     """Implements `extension_points.CommandChanges`; the user applies changes, not the turn."""
 
     isolated_files: IsolatedFiles
@@ -49,8 +50,7 @@ class IsolatedCommandChanges:
         return ApplyTool(self.documents, self.watch, planned_changes, None, asks=asks)
 
 
-@dataclass(frozen=True, slots=True)
-class IsolatedTool:
+class IsolatedTool(Struct, frozen=True):
     """A tool that changes files, in an isolated conversation: nobody needs to be asked."""
 
     tool: Tool

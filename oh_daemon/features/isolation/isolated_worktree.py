@@ -11,8 +11,9 @@ import stat
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field, to_builtins
 
 from oh_daemon.features.isolation.isolated_files import IsolationState, PendingFiles
 from oh_daemon.features.pending_changes.changed_files import (
@@ -42,8 +43,7 @@ _NOTES = "worktrees.json"
 _EXECUTABLE = 0o100
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(Struct, frozen=True):
     """The worktree of one open folder."""
 
     folder: str
@@ -60,8 +60,7 @@ class _Tree:
         return Path(self.tree, self.below)
 
 
-@dataclass(slots=True)
-class _Trees:
+class _Trees(Struct):
     branch: str
     trees: list[_Tree] = field(default_factory=list[_Tree])
     bases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -250,7 +249,7 @@ class Worktree:
 
     def _keep_notes(self) -> None:
         if self._trees is not None:
-            self._notes.store(asdict(self._trees))
+            self._notes.store(to_builtins(self._trees))
 
 
 def has_commit(host: Spawner, folder: Path) -> bool:

@@ -19,10 +19,11 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from oh_daemon.common.decoded import as_object
 from oh_daemon.common.masking import Masker
@@ -43,8 +44,7 @@ Prepare = Callable[[McpServerSettings], tuple[Spawner, McpServerSettings]]
 """Returns what starts a server, and how it is started there. May block; raises `ToolError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEnvironment:
+class ServerEnvironment(Struct, frozen=True):
     """What servers need to start and connect."""
 
     spawner: Spawner

@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from oh_daemon.common.decoded import as_object
 from oh_daemon.kernel.ports import Json, ToolSpec
@@ -25,8 +26,7 @@ _MAX_NAME = 64
 _TOO_MANY = f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedTool:
+class SelectedTool(Struct, frozen=True):
     """A tool of a server; its `spec` has the name by which the model calls it."""
 
     spec: ToolSpec
@@ -37,8 +37,7 @@ class SelectedTool:
     """Whether its server marks it as read-only (`readOnlyHint`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSelection:
+class ToolSelection(Struct, frozen=True):
     """The tools of a server that are offered, and why the others are not."""
 
     tools: tuple[SelectedTool, ...]

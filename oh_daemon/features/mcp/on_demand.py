@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.mcp.servers import McpTool
 from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
@@ -37,8 +39,7 @@ _FIND_TEXT = (
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class FindTool:
+class FindTool(Struct, frozen=True):
     """Returns the schemas of tools on demand as text."""
 
     spec: ToolSpec
@@ -66,8 +67,7 @@ class FindTool:
         return ToolResult.of(text.rstrip())
 
 
-@dataclass(frozen=True, slots=True)
-class CallTool:
+class CallTool(Struct, frozen=True):
     """Stands for `call_tool` in requests; the kernel resolves its calls, so it never runs."""
 
     spec: ToolSpec

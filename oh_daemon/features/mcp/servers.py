@@ -6,8 +6,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.decoded import as_object
@@ -39,8 +41,7 @@ _NAME = "mcp_resource"
 _ONLY_MARKED = "only its own server says that it just reads"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTool:
+class ResourceTool(Struct, frozen=True):
     """Lists or reads resources of these servers; tools for the same servers compare equal."""
 
     servers: Mapping[str, McpServer]
@@ -97,8 +98,7 @@ def _render_list(resources: Sequence[Json]) -> str:
     return "\n".join(lines) or "(no resources)"
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """What keeps servers from harm, whatever they are told to do."""
 
     why: str
@@ -359,8 +359,7 @@ def _spec_now(tool: SelectedTool, server: McpServer) -> ToolSpec:
     return replace(tool.spec, read_only=tool.is_marked and server.has_trusted_marks)
 
 
-@dataclass(frozen=True, slots=True)
-class McpTool:
+class McpTool(Struct, frozen=True):
     """A tool of a server; tools from the same listing compare equal."""
 
     spec: ToolSpec

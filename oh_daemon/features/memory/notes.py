@@ -14,9 +14,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.system.private_files import (
@@ -39,8 +40,7 @@ _INTRO = """# Memory
 Notes of earlier conversations and of the user, newest first; they may be out of date."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """The text under one heading; `file` says whose note it is and where."""
 
     file: str
@@ -53,8 +53,7 @@ class Note:
         return match[1] if match else "~"
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(Struct, frozen=True):
     """The notes in the memory's folders, given by scope. Safe from any thread."""
 
     folders: Mapping[str, Path]

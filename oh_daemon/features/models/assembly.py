@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from json import dumps, loads
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from oh_daemon.common.decoded import as_object, objects_in
 from oh_daemon.common.plain_text import well_formed
@@ -36,8 +37,7 @@ _CHANNELS: tuple[Channel, ...] = ("reasoning", "text")
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
-@dataclass(slots=True)
-class _Text:
+class _Text(Struct):
     """The pieces of one channel; half a surrogate pair is held until its other half comes."""
 
     pieces: list[str] = field(default_factory=list[str])
@@ -63,8 +63,7 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """Fields in which servers send reasoning; some send it in two of them."""
 
 
-@dataclass(slots=True)
-class _Choice:
+class _Choice(Struct):
     """One of the answers in a stream; a server may spread one answer over several."""
 
     texts: dict[Channel, _Text] = field(

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.prices import RULES
@@ -19,8 +21,7 @@ from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import EFFORTS, Api, LLMSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Quirks:
+class Quirks(Struct, frozen=True):
     """How a family of models, or its provider, differs from OpenAI's chat completions."""
 
     context_window: int | None = None
@@ -59,8 +60,7 @@ QUIRKS: Mapping[str, Quirks] = {
 """The quirks by a part of the model's name; the first that matches counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What is known about one model."""
 
     context_window: int | None
@@ -72,7 +72,7 @@ class Capabilities:
     reasons: bool | None = None
     """Whether it reasons before it answers; None when unknown."""
     quirks: Quirks = _PLAIN
-    row: Json = field(default_factory=dict[str, Any], repr=False)
+    row: Json = field(default_factory=dict[str, Any])
     """What the table says of the model under its own keys, or its rules for unknown names."""
     rules: Rules = _NO_RULES
     """What a request to it must keep."""

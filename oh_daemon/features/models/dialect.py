@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from operator import is_
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.models.capabilities import Capabilities, efforts_in
 from oh_daemon.features.models.model_messages import in_text, lacks_thinking, prepare_messages
@@ -30,8 +31,7 @@ class MessageGroup(NamedTuple):
     is_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderCall:
+class ProviderCall(Struct, frozen=True):
     """One request to a model, with all that decides how it is written."""
 
     request: ModelRequest
@@ -99,8 +99,7 @@ class ProviderCall:
         return effort if effort in efforts_in(self.can.row) else self.settings.reasoning_effort
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """One API for models."""
 
     path: str

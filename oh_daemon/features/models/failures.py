@@ -9,12 +9,13 @@ import re
 from ast import literal_eval
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from json import loads
 from time import time
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.plain_text import well_formed
@@ -55,8 +56,7 @@ _HOST = re.compile(r"^Cannot connect to host (\S+):(\d+)")
 _TRANSIENT = frozenset({408, 409, 425})
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailure:
+class CallFailure(Struct, frozen=True):
     """What is known about a failed call; without a status the provider sent no response."""
 
     text: str

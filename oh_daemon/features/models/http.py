@@ -14,13 +14,14 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead, InvalidURL
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from msgspec import Struct
 
 from oh_daemon.features.models.sockets import (
     CannotConnectError,
@@ -39,8 +40,7 @@ _PORTS = {"http": 80, "https": 443}
 _PIECE_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
+class _Route(Struct, frozen=True):
     """Where a connection leads; equal routes can share it."""
 
     scheme: str
@@ -54,8 +54,7 @@ class _Route:
         return self.proxy is not None and self.scheme == "http"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Struct, frozen=True):
     method: str
     target: str
     fields: Mapping[str, str]

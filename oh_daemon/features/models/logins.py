@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.models.system_keyring import delete_secret, find_secret, save_secret
 from oh_daemon.protocol.errors import ReadOnlyError
@@ -29,8 +30,7 @@ _NAMES = {"model": "model", "base_url": "baseUrl", "key": "key", "account": "acc
 """The fields of a login by their names in the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """How one provider is reached."""
 
     provider: str
@@ -39,9 +39,12 @@ class Login:
     """The model to use when none is chosen."""
     base_url: str | None = None
     """The only address that gets the key; None for the provider's own."""
-    key: str | None = field(default=None, repr=False)
+    key: str | None = None
     account: str | None = None
     """Where the key is in the system's keyring; another one after each login."""
+
+    def __repr__(self) -> str:
+        return f"Login(provider={self.provider!r}, model={self.model!r})"
 
     @property
     def has_key(self) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from oh_daemon.features.models.call_pieces import KnownTools
 from oh_daemon.features.models.capabilities import Capabilities

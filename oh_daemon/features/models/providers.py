@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from oh_daemon.common.hosts import reach_of_url
 from oh_daemon.features.models.http import proxy_of
@@ -17,8 +18,7 @@ from oh_daemon.protocol.errors import AuthRequiredError
 from oh_daemon.protocol.llm import LLMSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """Whoever serves models at one address, and how its API differs from OpenAI's."""
 
     name: str

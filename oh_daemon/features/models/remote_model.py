@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from http import HTTPStatus
 from http.client import HTTPException
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.models.answer_ends import failed_end

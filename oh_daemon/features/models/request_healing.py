@@ -10,8 +10,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.decoded import as_list, as_object
 from oh_daemon.features.models.request_rules import Rules, strict_rules
@@ -233,8 +235,7 @@ def _sides_of_jpeg(head: bytes) -> Sequence[int]:
 # Tools
 
 
-@dataclass(frozen=True, slots=True)
-class SentTool:
+class SentTool(Struct, frozen=True):
     """A tool as it is sent, and what its names were."""
 
     name: str
@@ -378,8 +379,7 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Relief:
+class Relief(Struct, frozen=True):
     """What to leave out or to do otherwise, since a provider refused a request for it."""
 
     what: str

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import reduce
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 _ANY = re.compile(r".*", re.DOTALL)
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What is refused; the defaults refuse nothing."""
 
     alternates: bool = False
@@ -50,8 +51,7 @@ class Rules:
     tool_names: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Rules, whom they are for, and where that is said."""
 
     models: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.models.model_messages import parts_of
 from oh_daemon.kernel.context import size_of
@@ -124,8 +126,7 @@ class Routed:
                 return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """What a router looks at in a request."""
 
     has_images: bool

@@ -11,10 +11,11 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from http.client import OK, HTTPException
 from typing import Any
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.decoded import as_list, as_object, objects_in
@@ -33,8 +34,7 @@ _MAX_BYTES = 4 << 20
 _WINDOW, _CALLS, _SEES = "max_input_tokens", "supports_function_calling", "supports_vision"
 
 
-@dataclass(frozen=True, slots=True)
-class LocalApi:
+class LocalApi(Struct, frozen=True):
     """One place where a kind of server reports on a model."""
 
     path: str

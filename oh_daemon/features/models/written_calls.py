@@ -14,8 +14,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from oh_daemon.common.decoded import as_object, objects_in
 from oh_daemon.features.models.call_pieces import KnownTools

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TypeGuard
+
+from msgspec import Struct
 
 from oh_daemon.common.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
 from oh_daemon.common.plain_text import clip_line, first_line
@@ -35,8 +36,7 @@ _REJECTED = "the user does not allow it"
 _UNANSWERED = "the user was asked and did not answer"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostQuestion:
+class HostQuestion(Struct, frozen=True, eq=False):
     """A question that the user has not answered yet."""
 
     subject: HostSubject

@@ -14,9 +14,10 @@ import socket
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from msgspec import Struct
 
 from oh_daemon.common.hosts import Host, Reach, parse_host, reach_of
 
@@ -40,8 +41,7 @@ class _Refusal(Exception):  # noqa: N818 - it is an answer.
         self.status, self.why = status, why
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     host: Host
     scheme: str
     method: str = ""
@@ -273,8 +273,7 @@ _HTTP_PORT = 80
 _PORTS = {"http": 3128, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(Struct, frozen=True):
     """A proxy of the user."""
 
     host: str

@@ -10,9 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled
 from oh_daemon.common.plain_text import first_line
@@ -51,8 +53,7 @@ _SHORT = 8
 _NEXT = "In git, all is as before the command: look at `git status`, then do it again."
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+class ApplyResult(Struct, frozen=True):
     """What came of a landing."""
 
     changes: Sequence[FileChange]

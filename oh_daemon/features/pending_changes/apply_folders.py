@@ -16,8 +16,9 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.features.sandbox.layer import (
     PIECE,
@@ -87,8 +88,7 @@ def _set_aside(place: Path, temp_dir: Path) -> None:
     shutil.move(place, temp_dir / f"{place.name}-{secrets.token_hex(4)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A folder to be built: its names in the layer and on the disk, None where it has none."""
 
     layer: str | None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.common.plain_text import join_names
 from oh_daemon.features.edit.file_changes import Step
@@ -38,8 +39,7 @@ _MAX_WRITERS = 3
 Row = tuple[Path, FileChange]
 
 
-@dataclass(slots=True)
-class ApplyPlan:
+class ApplyPlan(Struct):
     """The outcome of each change."""
 
     steps: list[Step] = field(default_factory=list[Step])

@@ -10,9 +10,10 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct, field
 
 from oh_daemon.common.plain_text import clip_line, well_formed
 from oh_daemon.features.pending_changes.git_repositories import (
@@ -55,8 +56,7 @@ _UNDER_WAY = (
 )
 
 
-@dataclass(slots=True)
-class GitPlan:
+class GitPlan(Struct):
     """What becomes of git's own files."""
 
     repositories: list[RepositoryChanges] = field(default_factory=list[RepositoryChanges])
@@ -78,8 +78,7 @@ class GitPlan:
         self.refusals.append(note)
 
 
-@dataclass(frozen=True, slots=True)
-class _RepositoryChanges:
+class _RepositoryChanges(Struct, frozen=True):
     """What differs in one repository."""
 
     refs: Sequence[RefMove] = ()
@@ -502,8 +501,7 @@ _SHORT = 8
 _BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTitles:
+class CommitTitles(Struct, frozen=True):
     """Of one repository, by a git that also sees the objects that came with the command."""
 
     git: Git

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.features.pending_changes.upper_layer import Change
 from oh_daemon.system import git_lock
@@ -37,8 +38,7 @@ _OF_A_NEW_ONE = re.compile(r"(config$|hooks/.*\.sample$|info/exclude$)")
 """What `git init` puts there, as it does when a repository is made on the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryNames:
+class RepositoryNames(Struct, frozen=True):
     """The changed names of one repository, or of one of its linked work trees."""
 
     repository: Repository
@@ -160,8 +160,7 @@ def _work_tree(git_dir: Path) -> Path | None:
         return git_dir.parent if git_dir.name == ".git" else None
 
 
-@dataclass(frozen=True, slots=True)
-class OutsideGitDirs:
+class OutsideGitDirs(Struct, frozen=True):
     """Folders with git's own files of open folders that lie in none of them, the outermost ones.
 
     Linked work trees, submodules and folders of a larger repository have such folders.

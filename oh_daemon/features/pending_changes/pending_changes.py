@@ -20,10 +20,11 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.pending_changes.apply import ApplyTool
@@ -83,8 +84,7 @@ _CACHES_BELOW = CACHES | {".cache", ".vite", ".vitest"}
 _OPEN_DATABASE = "a program in the sandbox has this database open; it is applied when that ends"
 
 
-@dataclass(frozen=True, slots=True)
-class UnappliedFile:
+class UnappliedFile(Struct, frozen=True):
     """A folder or a file that git ignores, and that differs in the overlay."""
 
     uri: str
@@ -113,8 +113,7 @@ class UnappliedFile:
         return f"Keep {self.title}{'' if self.op == 'delete' else ' in the project'}?"
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     folder: Path
     change_set: ChangeSet
     unfinished: frozenset[Path]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.features.sandbox.overlay import OverlaySandbox
 from oh_daemon.features.terminal.shell import Shells
 
 
-@dataclass(slots=True)
-class CommandStart:
+class CommandStart(Struct):
     """The state in which the last command began, whichever agent ran it."""
 
     at_ns: int = 0
@@ -30,8 +30,7 @@ class CommandStart:
     """Hashes of planned files that stay in the overlay, since a process still writes to them."""
 
 
-@dataclass(slots=True)
-class SharedOverlay:
+class SharedOverlay(Struct):
     """One overlay and the shells in it."""
 
     sandbox: OverlaySandbox

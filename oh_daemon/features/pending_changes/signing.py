@@ -11,9 +11,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.common.plain_text import well_formed
 from oh_daemon.features.sandbox.signature_mark import MARK
@@ -152,8 +153,7 @@ def _ssh_key_file(key: str, apart: Path) -> str:
     return str(file)
 
 
-@dataclass(frozen=True, slots=True)
-class NewObjects:
+class NewObjects(Struct, frozen=True):
     """Commits and tags to which the repository's refs do not lead yet."""
 
     git: Git

@@ -11,9 +11,11 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.sandbox import layer as layers
 from oh_daemon.features.sandbox.layer import parents
@@ -36,8 +38,7 @@ AreIgnored = Callable[[Sequence[str]], Collection[str]]
 """Returns those of some names that git ignores; a folder's name ends with a slash."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayEntry:
+class OverlayEntry(Struct, frozen=True):
     """The file, folder or link of a name, on the disk or in the sandbox."""
 
     kind: Literal["file", "link", "folder", "other"]
@@ -49,8 +50,7 @@ class OverlayEntry:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A name, relative to the folder, under which the sandbox has something else than the disk."""
 
     name: Path
@@ -62,8 +62,7 @@ class Change:
     """Whether the disk's entry is newer than the command, which then began from another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSet:
+class ChangeSet(Struct, frozen=True):
     """Everything in a layer, by what is to be done with it."""
 
     changes: Sequence[Change]
@@ -78,8 +77,7 @@ class ChangeSet:
     """What is written to by a process that still lives."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """What stands under a name in the layer and on the disk."""
 
     name: str
@@ -99,8 +97,7 @@ class _Pair:
         return f"{self.name}/".startswith(_STATE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Roots:
+class _Roots(Struct, frozen=True):
     """Open folders."""
 
     layer: int
@@ -148,8 +145,7 @@ def collect(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SubtreeChanges:
+class SubtreeChanges(Struct, frozen=True):
     """Everything that a layer changes at a name and below it, as it was at one moment."""
 
     writes: Sequence[str]

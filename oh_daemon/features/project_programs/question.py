@@ -7,9 +7,10 @@ the conversation's worker asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, new_approval
@@ -32,8 +33,7 @@ _WAYS_OUT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectPrograms:
+class ProjectPrograms(Struct, frozen=True):
     """What the folders of one conversation run by themselves."""
 
     list_undecided: Callable[[], Sequence[TrustSubject]]

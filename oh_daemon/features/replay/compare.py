@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import cast, get_args
+
+from msgspec import Struct
 
 from oh_daemon.features.replay.recorded_answers import CUT
 from oh_daemon.kernel.notices import EMPTY_ANSWER, code_of
@@ -45,8 +46,7 @@ _TOLERATED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayDifference:
+class ReplayDifference(Struct, frozen=True):
     """Where a replay first did something else, and both versions as lines."""
 
     where: str
@@ -60,8 +60,7 @@ class ReplayDifference:
         )
 
 
-@dataclass(slots=True)
-class ReplayReport:
+class ReplayReport(Struct):
     """How a replay went, that of sub-agents included."""
 
     n_steps: int = 0
@@ -72,8 +71,7 @@ class ReplayReport:
     """Why the replay ended before the log did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """What counts as equal; `folders` do, whichever of them is named."""
 
     is_strict: bool = False

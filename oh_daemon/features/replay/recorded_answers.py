@@ -10,8 +10,9 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from oh_daemon.kernel.pending_changes import is_own
 from oh_daemon.kernel.ports import (
@@ -43,8 +44,7 @@ _NO_SUMMARY = "Older steps were dropped without a summary"
 Text: TypeAlias = "plain.AgentMessageItem | plain.ReasoningItem"
 
 
-@dataclass(slots=True)
-class RecordedCall:
+class RecordedCall(Struct):
     """One call of the model and what came of it: an answer, an error, or an interrupt."""
 
     seq: int = 0

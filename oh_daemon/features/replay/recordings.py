@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.features.export.transcript import message_text
 from oh_daemon.features.hooks.hooks import HOOKED
@@ -47,8 +48,7 @@ from oh_daemon.workspace.paths import paths_from_uris
 _HOOK = "a hook had a say in what came next"
 
 
-@dataclass(slots=True)
-class RecordedTurn:
+class RecordedTurn(Struct):
     """A turn of the log: how it began and ended."""
 
     first_seq: int

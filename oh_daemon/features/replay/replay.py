@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
@@ -115,8 +116,7 @@ class _Log(MemoryLog):
         return self._recorded_blobs.read(sha256, offset, limit)
 
 
-@dataclass(slots=True)
-class _Clock:
+class _Clock(Struct):
     """The time of the recording."""
 
     time: str
@@ -128,8 +128,7 @@ class _Clock:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _LoggedTool:
+class _LoggedTool(Struct, frozen=True):
     """A tool of the log, whose calls are observed as they were."""
 
     spec: ToolSpec

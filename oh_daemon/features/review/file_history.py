@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.checkpoints.checkpoints import Checkpoints, FileBlob, FileDifference
@@ -35,8 +36,7 @@ _EXECUTABLE = "100755"
 _PLAIN = "100644"
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """One state of a file: its text if it is text, its exact bytes and mode if they were kept.
 
     Without text and bytes, what was kept of the file can no longer be read.
@@ -56,8 +56,7 @@ class Version:
         return self.text is not None and self.text == other_version.text
 
 
-@dataclass(frozen=True, slots=True)
-class FileHistory:
+class FileHistory(Struct, frozen=True):
     """One file: `now` as the agent left it; `target` as it was, with what others changed since."""
 
     now: Version | None

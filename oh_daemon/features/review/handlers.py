@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.isolation.isolated_changes import IsolatedChanges, require_rest
@@ -47,8 +49,7 @@ _SHARED = (
 _LOST = "its earlier text can no longer be read"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentChanges:
+class AgentChanges(Struct, frozen=True):
     """The file changes of one conversation's agent."""
 
     conversation: Conversation
@@ -57,8 +58,7 @@ class AgentChanges:
     """Changes that are still to be applied, if the conversation is isolated."""
 
 
-@dataclass(frozen=True)
-class _Review:
+class _Review(Struct, frozen=True, dict=True):
     """One file: what the user has accepted so far, and what the agent made of it."""
 
     uri: str

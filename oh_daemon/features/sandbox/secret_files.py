@@ -13,8 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.system.git import ask_git, repositories
 from oh_daemon.system.proc import other_names
@@ -158,8 +159,7 @@ _SLACK_NS = 20_000_000
 """How far the clock of files may lag behind, so that a change may not show in the times."""
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     """What a folder had when it was listed."""
 
     changed_ns: int

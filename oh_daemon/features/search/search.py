@@ -12,8 +12,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
@@ -92,8 +93,7 @@ def search_tools(
     return tuple(SearchTool(true_spec(spec, facts), folders, find) for spec, find in finders)
 
 
-@dataclass(frozen=True, slots=True)
-class WordSearch:
+class WordSearch(Struct, frozen=True):
     """Finds a name in all files that `grep` searches."""
 
     documents: Documents
@@ -109,8 +109,7 @@ class WordSearch:
         return search.count_word(word, cancel)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTool:
+class SearchTool(Struct, frozen=True):
     """A read-only tool whose answer is a text."""
 
     spec: ToolSpec

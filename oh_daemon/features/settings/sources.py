@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import is_
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.features.approval.rules import check_rules
 from oh_daemon.protocol.llm import LLMSettings
@@ -44,16 +46,14 @@ _LLM_VARIABLES = {
 _MAX_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _FileLayer:
+class _FileLayer(Struct, frozen=True):
     """What one file sets, and what is wrong with it."""
 
     layer: Layer
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(slots=True)
-class SettingsSources:
+class SettingsSources(Struct):
     """All sources of a process's settings. `client` changes with the editor's configuration."""
 
     environment: Mapping[str, str]

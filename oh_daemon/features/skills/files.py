@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
+from msgspec.structs import replace
 from pydantic import (
     AliasChoices,
     BaseModel,

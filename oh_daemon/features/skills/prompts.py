@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from oh_daemon.common.instructions import ContextFile, cap_text, render_context_file
@@ -35,8 +35,7 @@ _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
 _PIECE = re.compile(f"{_COMMAND.pattern}|{_PLACEHOLDER.pattern}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """One skill, as its file defines it."""
 
     name: str
@@ -69,8 +68,7 @@ class Skill:
         return (*self.commands, *servers)
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """A skill that the user's words call for."""
 
     name: str
@@ -205,8 +203,7 @@ def _rows(skills: Iterable[Skill]) -> Iterator[str]:
         yield f"- {skill.name}: {skill.description}" if room >= 0 else f"- {skill.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command. The model gets `prompt`, followed by what the user adds."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.instructions import ContextFile, render_context_file
@@ -52,8 +53,7 @@ _NOT_TRUSTED = "not run, because the folder is not trusted"
 _NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFolders:
+class SkillFolders(Struct, frozen=True):
     """The folders with the skills of one conversation."""
 
     workspace: Sequence[Path]

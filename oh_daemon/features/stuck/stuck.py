@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
+
+from msgspec import Struct
 
 from oh_daemon.kernel.extension_points import Stuck
 from oh_daemon.kernel.journal import new_id
@@ -28,8 +29,7 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 """Durations in results; two results that differ only in them count as equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class StuckCheck:
+class StuckCheck(Struct, frozen=True):
     """One pattern: `is_match` looks at the last `length` answers, newest first, with their calls.
 
     A monologue is sought among messages, too, each of which counts as an answer.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from oh_daemon.common.front_matter import parse_front_matter
 from oh_daemon.common.plain_text import shorten
@@ -35,8 +36,7 @@ _OWN_NAMES = {
 _MAX_DESCRIPTION = 500
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAgent:
+class NamedAgent(Struct, frozen=True):
     """An agent. `tools` are names, None for all; with `only_reads` it works in mode plan."""
 
     name: str
@@ -121,8 +121,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SubAgentTask:
+class SubAgentTask(Struct, frozen=True):
     """A task. With `resume`, the id of a sub-agent's conversation, `text` is its next message."""
 
     text: str
@@ -132,8 +131,7 @@ class SubAgentTask:
     result_schema: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
+class TaskOutcome(Struct, frozen=True):
     """How a task ended; `text` is the last that the sub-agent said."""
 
     status: Literal["completed", "failed", "cancelled"]

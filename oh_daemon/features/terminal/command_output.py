@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.masking import MaskedStream, Masker
 from oh_daemon.common.partial_text import PartialText
@@ -30,8 +32,7 @@ _PADDING = re.compile(r"(?<=\S) {24,}(?=\S)")
 _END_OF_PADDED = re.compile(r" {8,}$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """What the model reads, and the blob that has all of it if that is not all."""
 
     text: str
@@ -39,8 +40,7 @@ class Excerpt:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutputText:
+class OutputText(Struct, frozen=True):
     """Makes texts of outputs for one conversation."""
 
     masker: Masker

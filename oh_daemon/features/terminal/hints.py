@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["socket", "device", ""]
 _WITH_APPROVAL = "give the reason in outside, which needs approval"
 _REASON = "the sandbox is the reason: "
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """Facts about the machine around a sandbox, each looked up when a line of output needs it."""
 
     kind_of: Callable[[str], Kind]

@@ -16,8 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.protocol.errors import DaemonError, ToolError
 from oh_daemon.system.environment import CommandVariables, without_secrets
@@ -85,8 +86,7 @@ def is_from_shell(environment: Mapping[str, str]) -> bool:
     return has_shell or any(name.startswith("VSCODE_") for name in environment)
 
 
-@dataclass(frozen=True, slots=True)
-class ShellOutcome:
+class ShellOutcome(Struct, frozen=True):
     """Changes of the daemon's variables by a login shell, or why they are not known."""
 
     changes: Mapping[str, str]
@@ -140,8 +140,7 @@ class CommandEnvironment:
             self._is_settled.set()
 
 
-@dataclass(frozen=True, slots=True)
-class LoginShell:
+class LoginShell(Struct, frozen=True):
     """The login shell of the user in whose `home` it runs."""
 
     spawner: Spawner

@@ -11,9 +11,10 @@ import codecs
 import re
 import threading
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from oh_daemon.common.masking import MaskedStream, Masker
 
@@ -115,8 +116,7 @@ def _collapse_line(line: str) -> str:
     return next((part for part in parts if part.strip()), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A captured text: all of it in `head`, or its two ends in `head` and `tail` if it is long."""
 
     head: str = ""

@@ -10,10 +10,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec.structs import replace
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.terminal.bash import Bash

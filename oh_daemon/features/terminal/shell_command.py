@@ -12,9 +12,10 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
+
+from msgspec import Struct, field
 
 from oh_daemon.features.terminal.output import Capture, CleanText, Output
 from oh_daemon.protocol.errors import ToolError
@@ -32,8 +33,7 @@ SHELL_ENDED = (
 def ignore(_text: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ShellPlace:
+class ShellPlace(Struct, frozen=True):
     """Where the files of shells lie, in folders that exist."""
 
     spool: Path
@@ -48,8 +48,7 @@ class ShellPlace:
         return ShellPlace(self.spool / name, self.state / f".{name}", self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
+class CommandOutcome(Struct, frozen=True):
     """What one call saw of a command."""
 
     state: State
@@ -67,8 +66,7 @@ class CommandOutcome:
     """How long the command waited for the user's answer about each host, since the last call."""
 
 
-@dataclass(slots=True, eq=False)
-class ShellCommand:
+class ShellCommand(Struct, eq=False):
     """A command that runs, or that ended and is not yet reported. Guarded by its shell's lock."""
 
     text: str

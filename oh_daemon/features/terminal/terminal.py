@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from oh_daemon.common.hosts import PLACE, Host, parse_host
 from oh_daemon.common.masking import ExposedSecrets

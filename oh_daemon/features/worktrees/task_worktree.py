@@ -10,8 +10,10 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.plain_text import shorten
 from oh_daemon.protocol.errors import InvalidParamsError, ToolError
@@ -25,8 +27,7 @@ _ALL = ("--", ":(top)", f":(top,exclude){OURS}")
 _MAX_OUTPUT_CHARS = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """How a command ended that says whether the task is done."""
 
     command: str
@@ -37,8 +38,7 @@ class CheckResult:
     """The start and the end of what it wrote."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchedFile:
+class PatchedFile(Struct, frozen=True):
     """A file of the patch; the lines are None for a binary file."""
 
     path: str
@@ -46,8 +46,7 @@ class PatchedFile:
     deleted: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskWorktree:
+class TaskWorktree(Struct, frozen=True):
     """A worktree at `place`, without a branch. Raises `ToolError` when git refuses."""
 
     git: Git

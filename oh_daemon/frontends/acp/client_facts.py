@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from oh_daemon.jsonrpc.reading import Json, field_in, object_in
 
 
-@dataclass(frozen=True, slots=True)
-class AcpClientFacts:
+class AcpClientFacts(Struct, frozen=True):
     """What a client says of itself."""
 
     name: str = ""

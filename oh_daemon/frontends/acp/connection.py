@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.frontends.acp.chunks import SentText
@@ -14,8 +15,7 @@ from oh_daemon.jsonrpc.client import Client
 from oh_daemon.jsonrpc.outbox import Outbox
 
 
-@dataclass(frozen=True, slots=True)
-class AcpConnection:
+class AcpConnection(Struct, frozen=True):
     """What all sessions of a client share."""
 
     outbox: Outbox

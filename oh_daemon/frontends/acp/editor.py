@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.frontends.acp.client_facts import AcpClientFacts
@@ -33,8 +34,7 @@ _MAX_BYTES = 5 << 20
 _FAILURES = {"deadline": "timeout", "gone": "gone"}
 
 
-@dataclass(frozen=True, slots=True)
-class ClientQuirks:
+class ClientQuirks(Struct, frozen=True):
     """What a client does with files."""
 
     reads_buffers: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oh_daemon.common.collector import paused_collector
 from oh_daemon.frontends.acp.client_facts import AcpClientFacts
 from oh_daemon.frontends.acp.server import AcpServer
 from oh_daemon.jsonrpc.main_loop import Service
@@ -14,8 +15,9 @@ def serve() -> int:
     end_on_request()
 
     def compose(server: AcpServer, facts: AcpClientFacts) -> Service:
-        from oh_daemon.frontends.acp.composition import compose as composed  # noqa: PLC0415 - 0.7 s.
+        with paused_collector():
+            from oh_daemon.frontends.acp.composition import compose as composed  # noqa: PLC0415 - 0.7 s.
 
-        return composed(server, facts)
+            return composed(server, facts)
 
     return AcpServer(stdio, compose).run()

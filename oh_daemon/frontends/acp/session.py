@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
@@ -50,8 +52,7 @@ _OF_TURNS = (
 """Commands that are no prompts, each with its description and the hint for its input."""
 
 
-@dataclass(eq=False, slots=True)
-class PromptRequest:
+class PromptRequest(Struct, eq=False):
     """An open request `session/prompt`."""
 
     blocks: Sequence[Any]

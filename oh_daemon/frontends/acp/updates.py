@@ -6,8 +6,9 @@ A text that streamed is not here, nor is what a turn's end says; `session` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from oh_daemon.common.plain_text import display_escaped, shorten, unknown_text
 from oh_daemon.features.export import transcript
@@ -64,8 +65,7 @@ def reader_of(history: History) -> ReadText:
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class SupportedUpdates:
+class SupportedUpdates(Struct, frozen=True):
     """What a client can show."""
 
     notices: bool = False

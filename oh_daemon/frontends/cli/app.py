@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from oh_daemon.common.collector import paused_collector
 from oh_daemon.frontends.cli.conformance import conformance
 from oh_daemon.frontends.cli.log_and_ask import looking
 from oh_daemon.frontends.cli.managing import managing
@@ -126,7 +127,8 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
     signals = Signals()
-    from oh_daemon.frontends.cli.headless import RunRequest, read_schema, run_headless  # noqa: PLC0415
+    with paused_collector():
+        from oh_daemon.frontends.cli.headless import RunRequest, read_schema, run_headless  # noqa: PLC0415
 
     request = RunRequest(
         task=read_all() if task == "-" else task,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.open_conversation import OpenConversation
@@ -47,8 +48,7 @@ class ConversationControl(Protocol):
         """Wait until the agent has acted on the offers that were answered as the turn ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalControl:
+class LocalControl(Struct, frozen=True):
     """A conversation of this process."""
 
     open_conversation: OpenConversation

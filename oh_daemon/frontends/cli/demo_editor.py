@@ -6,8 +6,9 @@ It keeps open buffers, applies the agent's edits to them, and answers what the d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.frontends.client.child import start_daemon
 from oh_daemon.frontends.lsp.positions import apply_changes
@@ -18,8 +19,7 @@ from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 _ENCODING = "utf-32"
 
 
-@dataclass(slots=True)
-class Buffer:
+class Buffer(Struct):
     """An open document."""
 
     path: Path

@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 from pydantic_core import to_json
 from rich.console import Console
 from rich.live import Live

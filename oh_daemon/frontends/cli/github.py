@@ -10,12 +10,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from msgspec import Struct
 
 from oh_daemon.common.plain_text import first_line, well_formed
 from oh_daemon.frontends.cli.process import read_all
@@ -30,8 +31,7 @@ _TIMEOUT_S = 30.0
 _MAX_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """What is to be solved; somebody wrote it who need not be trusted."""
 
     title: str

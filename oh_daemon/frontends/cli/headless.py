@@ -13,11 +13,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 
 from oh_daemon.common.masking import MIN_LENGTH, Masker
@@ -55,8 +56,7 @@ from oh_daemon.protocol.settings import Merged
 from oh_daemon.system.git import refusal_of
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """The command line of `run` or `condense`."""
 
     task: str
@@ -95,8 +95,7 @@ class Terminal(ClientConnection):
         return can_ask(self._request)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """What is there when the turn has ended, and the conversation is still open."""
 
     open_conversation: OpenConversation

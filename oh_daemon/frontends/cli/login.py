@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from getpass import getpass
 
+from msgspec import Struct
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -27,8 +27,7 @@ _MODELS = {model.partition("/")[0]: model for model in PROVIDERS.values()}
 """By provider, the model to use when the user names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoginRequest:
+class LoginRequest(Struct, frozen=True):
     """What the command line says; what it leaves out is asked, if a person is there."""
 
     provider: str = ""
@@ -99,8 +98,7 @@ def _place(request: LoginRequest, person: _Person) -> tuple[str, str]:
     return (LOCAL, provider) if "://" in provider else (provider or LOCAL, url)
 
 
-@dataclass(frozen=True, slots=True)
-class _Person:
+class _Person(Struct, frozen=True):
     """Whoever can answer, if anybody `is_there`."""
 
     console: Console

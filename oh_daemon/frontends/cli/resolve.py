@@ -13,11 +13,12 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from oh_daemon.common.amounts import render_usd
 from oh_daemon.common.plain_text import clip_line
@@ -77,8 +78,7 @@ _GIT_TIMEOUT_S = 600.0
 """A push may upload much."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveRequest:
+class ResolveRequest(Struct, frozen=True):
     """The command line."""
 
     issue: str
@@ -223,8 +223,7 @@ def _signing(spawner: Spawner, repository: Path) -> Signing | None:
     return signing
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """One issue, and what becomes of it."""
 
     request: ResolveRequest
@@ -266,7 +265,7 @@ class _Job:
             "base": self.tree.base,
             "issue": {"number": self.issue.number, "url": self.issue.url},
             "check": check and {"command": check.command, "exitCode": check.exit_code},
-            "changes": [asdict(change) for change in changes],
+            "changes": [to_builtins(change) for change in changes],
             "sandbox": "off" if self.request.boundary else "overlay",
             "boundary": self.request.boundary,
             **_work(ending),

@@ -11,11 +11,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import orjson
+from msgspec import Struct, field
 from pydantic_core import to_json
 
 from oh_daemon.frontends.fleet.task_folder import TaskFolder, TaskResult
@@ -28,8 +28,7 @@ _MAX_CRASHES = 3
 """How often a task is given to another worker when its own has died."""
 
 
-@dataclass(slots=True)
-class FleetProgress:
+class FleetProgress(Struct):
     """How far a fleet is."""
 
     total: int
@@ -49,8 +48,7 @@ class FleetProgress:
         return self.total - self.n_by_status.total() - self.n_running
 
 
-@dataclass(frozen=True, slots=True)
-class FleetRequest:
+class FleetRequest(Struct, frozen=True):
     """What a fleet is to do, and with what at once."""
 
     tasks: Sequence[FleetTask]

@@ -10,12 +10,12 @@ import os
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import orjson
+from msgspec import Struct
 from pydantic_core import to_json
 
 from oh_daemon.features.approval.open_ends import OpenEnds
@@ -60,8 +60,7 @@ class TaskResult(Contract):
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """What the log of a conversation says of its calls."""
 
     steps: int = 0
@@ -74,8 +73,7 @@ class Ledger:
     """Whether each call had a known price."""
 
 
-@dataclass(frozen=True)
-class TaskFolder:
+class TaskFolder(Struct, frozen=True, dict=True):
     """The folder of one task, below that of the fleet."""
 
     path: Path

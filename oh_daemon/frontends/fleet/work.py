@@ -6,11 +6,12 @@ What was done before a kill is found in the task's folder, and not done again.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
 from typing import Literal
+
+from msgspec import Struct
 
 from oh_daemon.frontends.fleet.task_folder import Status, TaskFolder, TaskResult, write_whole
 from oh_daemon.frontends.fleet.tasks import FleetTask
@@ -37,8 +38,7 @@ fi && git rev-parse HEAD > ../base && cd .. && mv tree.new tree
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPlan:
+class FleetPlan(Struct, frozen=True):
     """How all tasks of a fleet are done. It has no key: each process finds its own."""
 
     model: str = ""

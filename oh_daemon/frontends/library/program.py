@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.conversations.open_conversation import OpenConversation
@@ -59,8 +61,7 @@ def config_of(agent: Agent) -> AgentConfig:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
+class AgentSettings(Struct, frozen=True):
     """The settings of an agent, the same in every folder."""
 
     settings: Settings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from oh_daemon.frontends.client.connection import DaemonClient
 from oh_daemon.frontends.library.library_agent import Agent, Tool
@@ -39,8 +40,7 @@ def start_params(agent: Agent, metadata: Json, *, is_isolated: bool) -> StartPar
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesThere:
+class ChangesThere(Struct, frozen=True):
     """The pending changes there, in the form that `IsolatedReview` needs."""
 
     daemon: DaemonClient

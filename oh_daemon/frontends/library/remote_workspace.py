@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Self
+
+from msgspec import Struct
 
 from oh_daemon.conversations.conversation_runtime import BUILTIN, BuiltinName
 from oh_daemon.frontends.remote.target import Target, parse_target
 from oh_daemon.protocol.errors import InvalidParamsError, UserError
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteWorkspace:
+class RemoteWorkspace(Struct, frozen=True):
     """A description: each `Conversation` in it has a connection and a daemon there of its own."""
 
     target: Target

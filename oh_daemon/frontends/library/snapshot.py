@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.sandbox.levels import Level
@@ -33,8 +34,7 @@ class ConversationStatus(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The state of a conversation at one moment; it does not change afterwards."""
 
     status: ConversationStatus
@@ -70,8 +70,7 @@ class SettleableChanges(Protocol):
     def discard(self, params: ReviewParams) -> ReviewResult: ...
 
 
-@dataclass(frozen=True, slots=True)
-class IsolatedReview:
+class IsolatedReview(Struct, frozen=True):
     """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
 
     _changes: SettleableChanges

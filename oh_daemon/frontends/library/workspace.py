@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import SecretSource
@@ -25,8 +26,7 @@ from oh_daemon.system.spawner import Spawner
 _FOREVER_S = 10.0**9
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(Struct, frozen=True):
     """The outcome of a command that `Workspace.run_command` ran."""
 
     output: str
@@ -125,8 +125,7 @@ def run_in(shells: Shells, command: str, timeout_s: float | None) -> CommandResu
     return CommandResult(f"{output.head}{cut_note}{output.tail}", result.exit_code)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSandbox:
+class WorkspaceSandbox(Struct, frozen=True):
     """The sandbox of agents' commands; levels are tried when it is first needed."""
 
     setting: SandboxSetting

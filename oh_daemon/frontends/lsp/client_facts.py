@@ -6,8 +6,9 @@ Unknown fields are ignored, missing ones have defaults, wrong types are refused 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from oh_daemon.frontends.lsp.boot import choose_encoding
 from oh_daemon.jsonrpc.reading import field_in
@@ -17,8 +18,7 @@ from oh_daemon.protocol.initialize import FEATURES
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFacts:
+class ClientFacts(Struct, frozen=True):
     """Fixed for the life of the connection."""
 
     protocol_major: int | None = None
@@ -92,8 +92,7 @@ _KIND_NAMES: dict[type, str] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """An object within the params, and its place there, by which errors name its fields."""
 
     path: str

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from oh_daemon.conversations.conversation_runtime import BUILTIN
@@ -29,8 +29,7 @@ RESERVED = frozenset(BUILTIN) | {
 """Names of the daemon's own tools, whether a conversation is offered them or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOfClient:
+class ToolOfClient(Struct, frozen=True):
     """Implements `kernel.ports.Tool`. Two tools with the same description are equal."""
 
     spec: ToolSpec

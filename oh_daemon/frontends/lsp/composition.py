@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_to

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.message_content import Resolver
@@ -35,8 +37,7 @@ from oh_daemon.workspace.file_names import FileNames
 _ALONE = nullcontext()
 
 
-@dataclass(slots=True)
-class Daemon:
+class Daemon(Struct, dict=True):
     """One per client. Its fields are never reassigned once it serves."""
 
     documents: OpenDocuments
@@ -46,8 +47,6 @@ class Daemon:
     conversations: Conversations
     serial: Serial
     attachments: Attachments = field(default_factory=Attachments)
-    resolver: Resolver = field(init=False)
-    file_names: FileNames = field(init=False)
     speaking: Callable[[str], AbstractContextManager[object]] = lambda _conversation_id: _ALONE
     """Entered, with the conversation locked, while a message of this client is taken."""
     has_others: Callable[[str], bool] = lambda _conversation_id: False
@@ -57,9 +56,15 @@ class Daemon:
     started_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.resolver = Resolver(self.conversations, self.attachments)
-        self.file_names = FileNames(self.context.services.spawner)
         self.publisher.asker.carry_on = self.carry_on
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        return Resolver(self.conversations, self.attachments)
+
+    @cached_property
+    def file_names(self) -> FileNames:
+        return FileNames(self.context.services.spawner)
 
     @property
     def context(self) -> ConversationContext:

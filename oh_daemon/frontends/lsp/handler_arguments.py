@@ -8,10 +8,11 @@ reads `Daemon.context` here only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.handlers import find_skills
@@ -24,8 +25,7 @@ from oh_daemon.kernel.journal import History, Journal
 from oh_daemon.protocol.content import Part
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One request on its way to its handler."""
 
     daemon: Daemon

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.idempotency import Repeatable, new_conversation_id
@@ -49,26 +50,26 @@ def bind(daemon: Daemon) -> dict[str, Method]:
     return {handler.method.name: partial(calls.call, handler) for handler in handlers}
 
 
-@dataclass(slots=True)
-class _Handler:
+class _Handler(Struct):
     """The handler of one method."""
 
     module: str
     method: protocol.Method
     needs: Needs
-    is_loaded: bool = False
-    function: Callable[..., Any] = field(init=False)
-    parameters: tuple[str, ...] = field(init=False)
-    """Names, each of them in `ARGUMENTS`."""
+    answer: Callable[[Call], Any] | None = None
+    """Calls the function of the method; None until it is loaded."""
 
-    def load(self) -> None:
-        # The model is built here too, since that takes as long as an import.
-        self.method.params.model_rebuild()
-        module = import_module(f"oh_daemon.{self.module}")
-        self.function = vars(module)[protocol.function_name(self.method.name)]
-        code = self.function.__code__
-        self.parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        self.is_loaded = True
+    def load(self) -> Callable[[Call], Any]:
+        """Import the function; each of its parameters is one of `ARGUMENTS`."""
+        if self.answer is None:
+            # The model is built here too, since that takes as long as an import.
+            self.method.params.model_rebuild()
+            module = import_module(f"oh_daemon.{self.module}")
+            function: Any = vars(module)[protocol.function_name(self.method.name)]
+            code = function.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            self.answer = lambda call: function(**{name: ARGUMENTS[name](call) for name in names})
+        return self.answer
 
 
 class MethodCalls:
@@ -87,11 +88,8 @@ class MethodCalls:
     def serve(self, handler: _Handler, json: Json, context: RequestContext) -> Steps:
         """Serve a request, from the import of its handler to its answer."""
         needs, queue = handler.needs, self._import_queue(handler, json)
-        if handler.is_loaded:
-            yield partial(self._imports.after, queue)
-        else:
-            yield partial(self._imports.run, queue)
-            handler.load()
+        yield partial(self._imports.after if handler.answer else self._imports.run, queue)
+        answer = handler.load()
 
         params: Any = parse_strictly(handler.method.params, json)
         request = Repeatable(handler.method.name, params)
@@ -108,9 +106,7 @@ class MethodCalls:
             else None
         )
         if result is None:
-            result = handler.function(
-                **{name: ARGUMENTS[name](call) for name in handler.parameters}
-            )
+            result = answer(call)
         # Other futures have their place among the events already, such as the end of a turn.
         if is_future(result) and (needs.events == "around" or needs.conversation == "new"):
             result = yield partial(chain, result)

@@ -6,15 +6,16 @@ module imports next to nothing, since the main loop needs it first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oh_daemon.jsonrpc.outbox import DeltaStream, Notifications
 from oh_daemon.protocol.methods import NOTIFICATIONS
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """The needs of one handler, a function of the method's name such as `terminal_list`.
 
     It takes its arguments by the names in `handler_arguments`, and may return a future.

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from oh_daemon.features.models.capabilities import edits_by_patch
 from oh_daemon.features.models.models import Models
@@ -74,7 +75,7 @@ class LocalModels:
         name = parse_strictly(ModelDescribeParams, params).model
 
         def describe() -> ModelDescribeResult:
-            traits = asdict(self._models.model_for(name).traits)
+            traits = to_builtins(self._models.model_for(name).traits)
             if math.isinf(traits["input_price"]):
                 traits["input_price"] = None
             return ModelDescribeResult.model_validate(traits)

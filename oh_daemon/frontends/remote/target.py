@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
 
 from oh_daemon.protocol.errors import InvalidParamsError
 
@@ -31,8 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@%-]*|\[[0-9A-Fa-f:.%]+\]")
 _SSH = ("ssh", "-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where the daemon runs."""
 
     text: str

@@ -6,9 +6,10 @@ Of several that have it open, that is the one whose client acts in the conversat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.frontends.lsp.composition import Window

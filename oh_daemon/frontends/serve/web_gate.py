@@ -10,11 +10,12 @@ import html
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct, field
 
 from oh_daemon.protocol.errors import InvalidParamsError
 
@@ -33,8 +34,7 @@ _HEADERS = {
 _CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-@dataclass(frozen=True, slots=True)
-class PageResponse:
+class PageResponse(Struct, frozen=True):
     """What a request for a page gets."""
 
     status: int
@@ -46,8 +46,7 @@ class PageResponse:
         return {**_HEADERS, "Content-Security-Policy": self.policy, **self.headers}
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True):
     """What is looked at of a request; a header that came several times is as none."""
 
     method: str
@@ -57,17 +56,19 @@ class RequestHead:
     cookies: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageGate:
+class PageGate(Struct, frozen=True):
     """Its secrets are of this process: links and cookies of an earlier one are stale."""
 
     port: int
     public_url: str = ""
     """Where the user's own tunnel makes the page reachable, without a path."""
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    room: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    room: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     """The first part of all paths. Cookies know no ports: a server that the agent has started on
     this machine would be sent one for `/`, and cannot guess this."""
+
+    def __repr__(self) -> str:
+        return f"PageGate(port={self.port})"
 
     @property
     def link(self) -> str:

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+
+from msgspec import Struct
 
 from oh_daemon.frontends.serve.multi_client_server import MultiClientServer
 from oh_daemon.frontends.serve.web_gate import (
@@ -42,8 +43,7 @@ _SILENT = logging.getLogger(f"{__name__}.silent")
 _SILENT.disabled = True
 
 
-@dataclass(frozen=True, slots=True)
-class PageOptions:
+class PageOptions(Struct, frozen=True):
     """What the user wants of the page."""
 
     folder: Path

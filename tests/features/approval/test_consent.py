@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from core_world import ATTENDED, NoContext
+from msgspec.structs import replace
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.approval.consent import Consent

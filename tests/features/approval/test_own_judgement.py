@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from core_world import at_work, tool
 from fake_llm import call, say
+from msgspec.structs import replace
 
 from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from fake_llm import FakeLLM, Json, error, raw
 from model_calls import KEY, ask
 from model_corpus import SETTINGS, conversations, everything, user
 from model_streams import WHOLE, recorded_streams
+from msgspec.structs import replace
 
 from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.assembly import Assembly

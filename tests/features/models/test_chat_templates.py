@@ -9,7 +9,6 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -23,6 +22,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 from model_histories import histories, unreadable
+from msgspec.structs import replace
 
 from oh_daemon.features.models.capabilities import find_capabilities
 from oh_daemon.features.models.chat import CHAT

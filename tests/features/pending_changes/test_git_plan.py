@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from git_projects import git, repository
+from msgspec.structs import replace
 from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes import git_plan

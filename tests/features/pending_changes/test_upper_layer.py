@@ -9,11 +9,11 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from msgspec.structs import replace
 from sandbox_workspace import Workspace, workspace_at
 
 from oh_daemon.features.pending_changes.upper_layer import Change, ChangeSet, OverlayEntry

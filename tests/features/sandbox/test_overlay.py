@@ -282,7 +282,7 @@ def test_a_mount_below_the_home_folder_leaves_the_rest_of_it_in_the_view(tmp_pat
 
 TEMPORARY = """
 import subprocess, sys
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 from sandbox_workspace import workspace_at
 scratch = Path(sys.argv[1], "scratch")

@@ -7,12 +7,13 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from fake_llm import call, say
 from leftovers import tagged_pids, wait_until_gone
+from msgspec.structs import replace
 from world import World
 
 from oh_daemon.features.terminal.login_shell import (

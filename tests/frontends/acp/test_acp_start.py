@@ -12,7 +12,7 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"pro
 BEFORE_THE_ANSWER = {
     *("oh_daemon", "oh_daemon.__main__", "oh_daemon.protocol", "oh_daemon.protocol.errors"),
     *("oh_daemon.protocol.version", "oh_daemon.common", "oh_daemon.common.cancel"),
-    *("oh_daemon.common.plain_text", "oh_daemon.frontends"),
+    *("oh_daemon.common.collector", "oh_daemon.common.plain_text", "oh_daemon.frontends"),
 }
 """Our own modules that the answer to `initialize` may need, besides those of `jsonrpc`."""
 OF_ACP = {"", ".main", ".server", ".chunks", ".client_facts", ".reading"}

@@ -1,9 +1,9 @@
 """Who may come in by the web door: only with the token, under our own names, from our own page."""
 
-from dataclasses import replace
 from http.cookies import SimpleCookie
 
 import pytest
+from msgspec.structs import replace
 
 from oh_daemon.frontends.serve.web_gate import PageGate, PageResponse, RequestHead, parse_public_url
 from oh_daemon.protocol.errors import InvalidParamsError

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+
+from msgspec import Struct
 
 from oh_daemon.conversations.open_conversation import OpenConversation
 from oh_daemon.features.review.handlers import changes_diff, changes_list
@@ -32,8 +33,7 @@ _MAX_FILES = 50
 _MAX_LINES = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """A changed file: what waits there, and the agent's text, in which the hunks are counted."""
 
     conversation_id: str

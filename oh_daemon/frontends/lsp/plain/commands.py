@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from oh_daemon.common.plain_text import clip_line, first_line
 from oh_daemon.features.export import transcript

@@ -7,10 +7,11 @@ request: the log as text, a file before and after the changes, a long output.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+
+from msgspec.structs import replace
 
 from oh_daemon.conversations.description import describe
 from oh_daemon.conversations.open_conversation import OpenConversation
