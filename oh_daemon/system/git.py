@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from oh_daemon.common.plain_text import well_formed
+from oh_daemon.common.plain_text import first_line, well_formed
 from oh_daemon.protocol.checkpoints import StashEntry
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
@@ -49,7 +49,6 @@ _MAX_NAMED_CHARS = 1 << 16
 _BEFORE, _AFTER, _TO_ADD, _SKIPPED = b"-", b"+", b"N", b"S"
 _OTHER_OWNER = re.compile(r"(?:dubious ownership in repository at|unsafe repository \() ?'(.+?)'")
 """The second form is that of git 2.35 and 2.36."""
-_LF = "\n"
 _LIST_TIMEOUT_S = 10.0
 _IGNORED = ("check-ignore", "-z", "--stdin")
 _TIMEOUT_S = 60.0
@@ -77,13 +76,18 @@ def run_git(
     )
 
 
+def top_of(folder: Path) -> Path | None:
+    """Return the nearest folder with a `.git`, from this one upwards; git may still refuse it."""
+    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
+
+
 def refusal_of(spawner: Spawner, folder: Path) -> str | None:
     """Return why git refuses to work in a folder that has a repository, with the cure if known.
 
     Such as a repository of another user; see `safe.directory` in git-config(1). None if git works
     there, is missing, or finds no repository.
     """
-    if not any((up / ".git").exists() for up in (folder, *folder.parents)):
+    if top_of(folder) is None:
         return None
     try:
         answer = run_git(spawner, "rev-parse", "--absolute-git-dir", cwd=folder)
@@ -98,7 +102,7 @@ def refusal_of(spawner: Spawner, folder: Path) -> str | None:
             f"git refuses the repository {match[1]!r}, since it belongs to another user;"
             f" if you trust it: {cure}"
         )
-    return f"git refuses the repository of {str(folder)!r}: {message.strip().partition(_LF)[0]}"
+    return f"git refuses the repository of {str(folder)!r}: {first_line(message)}"
 
 
 class Repository(Struct, frozen=True):

@@ -168,6 +168,14 @@ def _open(pid: int) -> Iterator[tuple[str, str]]:
             yield number, str(Path(f"/proc/{pid}/fd/{number}").readlink())
 
 
+def process_numbers() -> list[int]:
+    """Return the numbers of all processes that this one can see; none without /proc."""
+    try:
+        return [*map(int, filter(str.isdigit, os.listdir("/proc")))]  # noqa: PTH208 - as in `reaper`.
+    except OSError:
+        return []
+
+
 def descriptors(pid: int) -> list[str]:
     """Return the numbers of a process's open files; none if it belongs to another user."""
     try:

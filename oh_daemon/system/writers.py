@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from oh_daemon.system.proc import descriptors, is_for_writing, open_flags
+from oh_daemon.system.proc import descriptors, is_for_writing, open_flags, process_numbers
 
 _PROBE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -89,7 +89,7 @@ def find_writers(paths: Iterable[Path]) -> dict[Path, tuple[Writer, ...]]:
 
 def _open_for_writing(identities: Iterable[Identity]) -> Iterator[tuple[Identity, Writer]]:
     suspects, own = frozenset(identities), os.getpid()
-    for pid in (int(name) for name in _processes() if int(name) != own):
+    for pid in (pid for pid in process_numbers() if pid != own):
         writers = set[Identity]()
         for number in descriptors(pid):
             with suppress(OSError):
@@ -102,10 +102,3 @@ def _open_for_writing(identities: Iterable[Identity]) -> Iterator[tuple[Identity
                     writers.add(identity)
                     name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
                     yield identity, Writer(name, pid, bool(flags & os.O_APPEND))
-
-
-def _processes() -> list[str]:
-    try:
-        return [*filter(str.isdigit, os.listdir("/proc"))]  # noqa: PTH208 - as in `reaper`.
-    except OSError:
-        return []  # A system without it.

@@ -5,7 +5,7 @@ A database without its journal, or with another one, is damaged, so they are app
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 _JOURNALS = {"-wal": "", "-shm": "", "-journal": "", "-lock": "", ".dat": ".dir", ".pag": ".dir"}
 """How the name of a journal ends, and the main file's in its place.
@@ -36,6 +36,15 @@ def databases(names: Collection[str], exists: Callable[[str], bool]) -> dict[str
             main_files[name] = main_file
     present = known_names.intersection(main_files.values())
     return {**main_files, **{name: name for name in present}}
+
+
+def parts_of(main_files: Mapping[str, str], names: Iterable[str]) -> set[str]:
+    """Return all files of the databases to which some of the `names` belong.
+
+    `main_files` is the result of `databases`.
+    """
+    hits = {main_files.get(name) for name in names}
+    return {name for name, main_file in main_files.items() if main_file in hits}
 
 
 def _main_file(name: str) -> str | None:

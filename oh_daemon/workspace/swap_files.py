@@ -18,6 +18,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from oh_daemon.system.proc import descriptors, process_numbers
+
 _VIM = re.compile(rb"vi|vim|view", re.IGNORECASE)
 """Matches the names of such processes: `nvim`, `vim.basic`, `gvim`, `vimdiff`, `MacVim`."""
 _SWAP = re.compile(r"\.s[a-w][a-z]$")
@@ -35,17 +37,20 @@ class UnsavedSwap(Struct, frozen=True):
     program: str
     name: str
     """The buffer's file: `/shop/a.py`."""
+    real_name: str
+    """Its real path."""
     inode: int
     """The lower 32 bits of that of the file when it was read or written last."""
 
     def is_of(self, path: Path) -> bool:
         """Return whether the buffer is that of the file at this real path."""
-        if os.path.realpath(self.name) == str(path):
+        if self.real_name == str(path):
             return True
+        if Path(self.name).name != path.name:
+            return False
         # A folder above may have another name there, such as in a container.
         with suppress(OSError):
-            is_same = path.stat().st_ino & 0xFFFFFFFF == self.inode
-            return is_same and Path(self.name).name == path.name
+            return path.stat().st_ino & 0xFFFFFFFF == self.inode
         return False
 
 
@@ -56,37 +61,35 @@ def unsaved_elsewhere(paths: Collection[Path]) -> dict[Path, UnsavedSwap]:
 
 
 def _unsaved_swaps() -> Iterator[UnsavedSwap]:
-    with suppress(OSError):
-        # Not by `Path`: as in `system.reaper.processes`.
-        for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above.
-            program = _read(f"/proc/{pid}/comm", 64).rstrip(b"\n")
-            if _VIM.search(program):
-                for swap in _swap_files(pid):
-                    block = _read(swap, _BLOCK.size)
-                    if len(block) == _BLOCK.size:
-                        yield from _parse_block(pid, program, block)
+    for pid in process_numbers():
+        program = _read(f"/proc/{pid}/comm", 64).rstrip(b"\n")
+        if _VIM.search(program):
+            for swap in _swap_files(pid):
+                block = _read(swap, _BLOCK.size)
+                if len(block) == _BLOCK.size:
+                    yield from _parse_block(pid, program, block)
 
 
-def _swap_files(pid: str) -> Iterator[str]:
+def _swap_files(pid: int) -> Iterator[str]:
     """Yield their names, as this process can open them."""
-    with suppress(OSError):
-        for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - as above.
-            place = f"/proc/{pid}/fd/{number}"
-            with suppress(OSError):
-                if _SWAP.search(os.readlink(place)):  # noqa: PTH115 - as above.
-                    yield place
+    for number in descriptors(pid):
+        place = f"/proc/{pid}/fd/{number}"
+        with suppress(OSError):
+            if _SWAP.search(os.readlink(place)):  # noqa: PTH115 - as in `system.reaper`.
+                yield place
 
 
-def _parse_block(pid: str, program: bytes, block: bytes) -> Iterator[UnsavedSwap]:
+def _parse_block(pid: int, program: bytes, block: bytes) -> Iterator[UnsavedSwap]:
     magic, _, _, _, inode, _, _, _, raw_name, _, modified = _BLOCK.unpack(block)
     if magic.startswith(b"b") and modified == _MODIFIED:
         name = os.fsdecode(raw_name.partition(b"\0")[0])
         if name.startswith("~"):  # `~ana/shop/a.py`, in the home folder that the process has.
             name = f"{_home(pid)}/{name.partition('/')[2]}"
-        yield UnsavedSwap(int(pid), program.decode(errors="replace"), name, inode)
+        real_name = os.path.realpath(name)
+        yield UnsavedSwap(pid, program.decode(errors="replace"), name, real_name, inode)
 
 
-def _home(pid: str) -> str:
+def _home(pid: int) -> str:
     variables = _read(f"/proc/{pid}/environ", _MAX_ENVIRON_BYTES).split(b"\0")
     homes = (each.removeprefix(b"HOME=") for each in variables if each.startswith(b"HOME="))
     return os.fsdecode(next(homes, b""))

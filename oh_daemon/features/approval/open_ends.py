@@ -66,10 +66,8 @@ class OpenEnds:
             for part in _missing_parts(plan, item):
                 self._add(f"not applied: {part}")
         if item["kind"] == "notice":
-            is_host, has_no_client = (
-                item.get("code") == HOST_REFUSED,
-                item.get("reason") == "noClient",
-            )
+            is_host = item.get("code") == HOST_REFUSED
+            has_no_client = item.get("reason") == "noClient"
             if is_host or has_no_client:
                 self._lines[f"{item['title']}: {item.get('description', '')}"] = None
             self.needs_person |= is_host and has_no_client

@@ -25,6 +25,7 @@ from oh_daemon.kernel.ports import Caveat
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.events import CheckpointCreated
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
+from oh_daemon.system.git import top_of
 from oh_daemon.system.spawner import Spawner, input_file, output_file, written_to
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
@@ -299,7 +300,7 @@ class Checkpoints(Feature):
 
 def _top_of(folder: Path) -> Path:
     """Return the repository that holds the folder, as its .gitignore counts; else the folder."""
-    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
+    return top_of(folder) or folder
 
 
 def _size_of(path: Path) -> int:

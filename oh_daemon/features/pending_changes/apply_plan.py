@@ -18,7 +18,7 @@ from oh_daemon.features.edit.file_changes import Step
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.system.writers import HIDDEN, Writer, find_writers
-from oh_daemon.workspace.databases import databases, is_journal_name
+from oh_daemon.workspace.databases import databases, is_journal_name, parts_of
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.encodings import encode_text
 from oh_daemon.workspace.hunks import Rewrite, Wanted, force_merge, merge_texts
@@ -51,7 +51,7 @@ class ApplyPlan(Struct):
     )
     """Bytes for the end of files to which other processes append."""
     in_place: list[Row] = field(default_factory=list[Row])
-    """What has landed already: the daemon ended while it landed."""
+    """Changes that the disk has already: the daemon ended while it applied them."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     protected: list[str] = field(default_factory=list[str])
     clashes: bool = False
@@ -230,8 +230,8 @@ class Planner:
     def _leave_out_parts_of_databases(self) -> None:
         paths = frozenset((*self._plan.paths, *self._missing))
         main_files = databases([*map(str, paths)], os.path.lexists)
-        damaged = {main_files[str(path)] for path in self._missing if str(path) in main_files}
-        parts = [path for path in self._plan.paths if main_files.get(str(path)) in damaged]
+        damaged = parts_of(main_files, map(str, self._missing))
+        parts = [path for path in self._plan.paths if str(path) in damaged]
         for path in parts:
             self._leave_out(path, "another file of the same database is not applied")
         self._plan.without(frozenset(parts))

@@ -15,7 +15,7 @@ from typing import Self
 
 from msgspec import Struct, field
 
-from oh_daemon.common.plain_text import clip_line, well_formed
+from oh_daemon.common.plain_text import clip_line, join_names, well_formed
 from oh_daemon.features.pending_changes.git_repositories import (
     RepositoryGrouping,
     RepositoryNames,
@@ -63,7 +63,7 @@ class GitPlan(Struct):
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
     refusals: list[str] = field(default_factory=list[str])
-    """Those of the notes that say why nothing of what git did in a repository is applied."""
+    """The notes about repositories of which no change by git is applied, with the reasons."""
     removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
     """Names below each open folder that are to be taken out of the layer; others stay there."""
     refused_files: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -443,9 +443,7 @@ def _stashed(disk: Git, overlay: Git) -> frozenset[bytes]:
 
 def first_names(paths: Collection[bytes]) -> str:
     """Return the first of some names as people read them, and how many more there are."""
-    names = [printable(os.fsdecode(path)) for path in sorted(paths)]
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return join_names([printable(os.fsdecode(path)) for path in sorted(paths)], _MAX_NAMED)
 
 
 def outside_text(top: Path) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from oh_daemon.features.pending_changes.upper_layer import Change
 from oh_daemon.system import git_lock
-from oh_daemon.system.git import TASK_MARK, Repository
+from oh_daemon.system.git import TASK_MARK, Repository, top_of
 from oh_daemon.system.proc import mounts_below
 
 _REFS = re.compile(r"(packed-refs|refs/(heads|tags)/.*|(logs/)?refs/stash|reftable/.*)")
@@ -167,7 +167,7 @@ class OutsideGitDirs(Struct, frozen=True):
     """
 
     layered: Sequence[Path]
-    """What commands change there is planned as in a repository of the open folder."""
+    """Changes of commands there are planned as in a repository of the open folder."""
     fixed: Sequence[Path]
     """Commands can only read these."""
 
@@ -196,7 +196,7 @@ def _belongs(folder: Path, git_dir: Path, common: Path) -> bool:
 
     A `.git` file, a link or a `commondir` may have come with a download and name any repository.
     """
-    top = _top_of(folder)
+    top = top_of(folder)
     if top is None or not git_dir.is_relative_to(common) or (git_dir / TASK_MARK).exists():
         return False
     link = top / ".git"
@@ -212,7 +212,7 @@ def _belongs(folder: Path, git_dir: Path, common: Path) -> bool:
 def top_in(folder: Path, common: Path) -> Path | None:
     """Return the top of the work tree that holds a folder, if it is one of that repository."""
     git_dir = git_dir_of(folder)
-    return _top_of(folder) if git_dir is not None and _common(git_dir) == common else None
+    return top_of(folder) if git_dir is not None and _common(git_dir) == common else None
 
 
 def drop_leftover_locks(folders: Sequence[Path]) -> None:
@@ -224,13 +224,9 @@ def drop_leftover_locks(folders: Sequence[Path]) -> None:
 
 def git_dir_of(folder: Path) -> Path | None:
     """Return where git keeps the index and HEAD of the work tree that holds a folder, or None."""
-    top = _top_of(folder)
+    top = top_of(folder)
     git_dir = _led_to(top / ".git") if top else None
     return git_dir if git_dir is not None and is_git_dir(git_dir) else None
-
-
-def _top_of(folder: Path) -> Path | None:
-    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
 
 
 def _led_to(place: Path) -> Path | None:

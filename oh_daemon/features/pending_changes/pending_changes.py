@@ -71,7 +71,7 @@ from oh_daemon.system.git import CACHES
 from oh_daemon.system.proc import held_open
 from oh_daemon.system.spawner import Spawner, start_thread
 from oh_daemon.workspace.concurrent_edits import for_each
-from oh_daemon.workspace.databases import databases
+from oh_daemon.workspace.databases import databases, parts_of
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import guard_reason, path_from_uri, real_path, uri_from_path
@@ -398,10 +398,8 @@ class PendingChanges:
             self._has_taken_out |= bool(change_set.same)
             unfinished = is_open() if change_set.changes else frozenset[Path]()
             names = [str(change.name) for change in change_set.changes] if unfinished else []
-            main_files = _databases(folder, names)
-            busy = {main_files[str(name)] for name in unfinished if str(name) in main_files}
-            parts = (Path(name) for name, main_file in main_files.items() if main_file in busy)
-            yield _Found(folder, change_set, unfinished, frozenset(parts))
+            parts = parts_of(_databases(folder, names), map(str, unfinished))
+            yield _Found(folder, change_set, unfinished, frozenset(map(Path, parts)))
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
@@ -577,10 +575,8 @@ class PendingChanges:
         main_files = _databases(folder, (*contents.writes, *contents.deletions))
         root = self._sandbox.spawner.root
         in_use = held_open(root, folder) if main_files and root is not None else ()
-        busy = {main_files.get(str(name)) for name in in_use}
-        for name, main_file in main_files.items():
-            if main_file in busy:
-                reasons.setdefault(name, f"{folders.name(folder / name)}: {_OPEN_DATABASE}")
+        for name in parts_of(main_files, map(str, in_use)):
+            reasons.setdefault(name, f"{folders.name(folder / name)}: {_OPEN_DATABASE}")
         return reasons
 
     def _subtree(self, path: Path) -> SubtreeChanges:

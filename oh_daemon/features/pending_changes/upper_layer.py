@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from oh_daemon.features.sandbox import layer as layers
 from oh_daemon.features.sandbox.layer import parents
-from oh_daemon.workspace.databases import databases, is_journal_name
+from oh_daemon.workspace.databases import databases, is_journal_name, parts_of
 from oh_daemon.workspace.files import PERMISSIONS
 
 _STATE = (".openhands/conversations/", ".openhands/chat/")
@@ -239,9 +239,8 @@ def _with_databases(
     """Return the files in use, with all the files of a database of which one is in use."""
     if not in_use:
         return frozenset()
-    main_files, open_names = _databases(roots, pairs), {*map(str, in_use)}
-    busy = {main_files.get(name) for name in open_names}
-    return frozenset((*open_names, *(name for name, main in main_files.items() if main in busy)))
+    open_names = {*map(str, in_use)}
+    return frozenset(open_names | parts_of(_databases(roots, pairs), open_names))
 
 
 def _databases(roots: _Roots, pairs: Iterable[_Pair]) -> Mapping[str, str]:

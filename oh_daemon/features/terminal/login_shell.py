@@ -20,6 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from oh_daemon.common.plain_text import join_names
 from oh_daemon.protocol.errors import DaemonError, ToolError
 from oh_daemon.system.environment import CommandVariables, without_secrets
 from oh_daemon.system.private_files import Json, PrivateValues
@@ -231,9 +232,7 @@ class LoginShell(Struct, frozen=True):
         if not changes:
             return ""
         names = sorted(changes, key=lambda name: (name != "PATH", name))
-        n_more = len(names) - _N_NAMES
-        text = ", ".join(names[:_N_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
-        return f"{text} from {self.name}'s start-up files"
+        return f"{join_names(names, _N_NAMES)} from {self.name}'s start-up files"
 
     def _stamps(self) -> Json:
         """Return size and time of each start-up file, by path."""
