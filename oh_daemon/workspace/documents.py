@@ -212,7 +212,9 @@ class Documents:
         for path, swap in unsaved_elsewhere(paths).items():
             if self.document(path) is None or not self.look(path).is_unsaved:
                 holder = f"{printable(swap.program)} (process {swap.pid}) holds"
-                by_path[path] = f"{holder} unsaved text of {self._name(path)!r}, {_NOT_INCLUDED}"
+                by_path[path] = (
+                    f"{holder} unsaved text of {quoted(self._name(path))}, {_NOT_INCLUDED}"
+                )
         return by_path
 
     def require_seen(self, paths: Collection[Path]) -> None:
@@ -221,7 +223,7 @@ class Documents:
             raise EditRejectedError(reason + _WAY_OUT)
 
     def _unknown_reason(self, path: Path) -> str:
-        return f"your editor may hold unsaved text of {self._name(path)!r}, {_NOT_INCLUDED}"
+        return f"your editor may hold unsaved text of {quoted(self._name(path))}, {_NOT_INCLUDED}"
 
     def encode(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""
