@@ -94,7 +94,7 @@ class ChangesPlanned(Contract):
     notes: tuple[str, ...] = ()
     """Further notes for the model."""
     refusals: tuple[str, ...] = ()
-    """Those of the notes that say which changes by git are refused as a whole, and why."""
+    """The notes about changes by git that are refused as a whole, with the reasons."""
     item_fields: dict[str, Any]
     """The fields of the item that the command itself gave: its output, its exit code."""
 

@@ -35,7 +35,7 @@ from oh_daemon.workspace.text_changes import Insert, Replace, Undo, diff_of
 _MAX_INSERT_SHOWN = 20
 _MAX_LINES_NAMED = 10
 _MAX_HUNKS = 1_000
-"""Of a change with more hunks, nobody chooses some."""
+"""A change with more hunks is offered as a whole only."""
 _LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 # Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
 _HIDDEN = re.compile(

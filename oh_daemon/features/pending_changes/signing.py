@@ -31,7 +31,7 @@ _TIMEOUT_S = 120.0
 _TRIAL_TIMEOUT_S = 20.0
 _TRIAL = b"A trial by oh-daemon: can this key sign?\n"
 _SCOPES = frozenset({"system", "global", "command"})
-"""Those of git-config(1) that no repository has."""
+"""Scopes of git-config(1) that no repository has."""
 _PROMPTS: Mapping[str, Sequence[str]] = {
     "openpgp": ("DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY"),
     "x509": ("DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY"),

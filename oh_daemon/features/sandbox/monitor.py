@@ -57,7 +57,7 @@ def limit_numbers(processes: int, n_numbers: int) -> None:
 
 
 def covers_file(empty: bytes) -> bytes:
-    """Return the file beside the empty one in which an earlier monitor left its covers."""
+    """Return the file, next to the empty one, in which an earlier monitor left its covers."""
     return empty + b"-covers"
 
 

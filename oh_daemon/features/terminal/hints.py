@@ -71,7 +71,7 @@ _ROWS = {
     r" \S*:[1-9]\d{0,2}\b": f"{_REASON}ports below 1024 are refused in it; take a higher one",
 }
 _TABLE = [(re.compile(pattern, re.MULTILINE), hint) for pattern, hint in _ROWS.items()]
-"""Patterns for what programs print, with the hint. Sources stand beside the cases of the test."""
+"""Patterns of programs' errors, each with its hint; the test names the source of each error."""
 
 _STANDS_FOR = {
     "Error while fetching server API version": "/var/run/docker.sock",

@@ -40,7 +40,7 @@ class OpenDocuments:
         self._clean_texts: dict[str, str] = {}
         """The text of each open document when it was opened or last saved, by URI."""
         self._texts_sent: dict[str, str] = {}
-        """What the client sent last of a document whose text is assumed, by URI."""
+        """The text that the client sent last of a document whose text is assumed, by URI."""
         self._strays: dict[str, str] = {}
         """URI, by real path, of open documents whose text is unknown."""
         self._unreadable = set[str]()
